@@ -1,0 +1,41 @@
+# Each target makes its own .venv, from nothing but python3 and pip.
+VENV := .venv
+BIN := $(VENV)/bin
+USER_STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+DEMO_RUN ?= demo-run
+DEMO_OPTIONS ?=
+PYTEST_OPTIONS ?=
+
+.PHONY: demo test check bench clean
+
+demo: $(USER_STAMP)  ## cluster 1,797 handwritten digits and compare with k-means
+	$(BIN)/gatcluster demo -o $(DEMO_RUN) --overwrite $(DEMO_OPTIONS)
+
+test: $(DEV_STAMP)  ## all tests
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+check: $(DEV_STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEV_STAMP)  ## measurements, printed as ratios
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) demo-run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Debian splits ensurepip off: where it is missing, the system's pip installs pip.
+$(BIN)/python:
+	python3 -m venv $(VENV) || \
+	  (rm -rf $(VENV) && python3 -m venv --without-pip $(VENV) && python3 -m pip --python $(BIN)/python install -q pip)
+
+$(USER_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e ".[dev]"
+	@touch $@ $(USER_STAMP)

@@ -1,0 +1,363 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.exceptions import Abort, Exit, TyperException
+
+from gatcluster.errors import InputError
+
+if TYPE_CHECKING:
+    from gatcluster.evaluation.metrics import Metrics
+    from gatcluster.report.progress import LiveProgress, PlainProgress
+    from gatcluster.workflow import Summary
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Group unlabelled images into k clusters, end to end from pixels.",
+)
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+_BAR_WIDTH = 24
+
+
+class Recipe(str, Enum):  # noqa: D101
+    fast = "fast"
+    paper = "paper"
+
+
+class Augment(str, Enum):  # noqa: D101
+    auto = "auto"
+    photo = "photo"
+    glyph = "glyph"
+    none = "none"
+
+
+class Colour(str, Enum):  # noqa: D101
+    auto = "auto"
+    grey = "grey"
+    colour = "colour"
+
+
+class Resize(str, Enum):  # noqa: D101
+    crop = "crop"
+    squash = "squash"
+
+
+class Device(str, Enum):  # noqa: D101
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
+
+Source = Annotated[Path, typer.Argument(help="A folder of images (searched recursively), or a .npy or .npz file.")]
+Run = Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` writes it.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")]
+Seed = Annotated[int, typer.Option(help="Governs all randomness: the same seed and epochs give the same clusters.")]
+
+
+@app.command()
+def fit(
+    source: Source,
+    clusters: Annotated[int, typer.Option("-k", "--clusters", help="How many clusters.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Run folder to make [default: SOURCE's name and k].")
+    ] = None,
+    recipe: Annotated[
+        Recipe, typer.Option(help="fast: minutes on a CPU. paper: the method as published.")
+    ] = Recipe.fast,
+    preset: Annotated[
+        str | None, typer.Option(help="An architecture of the paper; `gatcluster info` lists them.")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="Bring images to this size: 96, or 64x96 (height x width).")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Train for so many passes over the images.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Plan the training for so many minutes.")] = None,
+    seed: Seed = 0,
+    device: Annotated[Device, typer.Option(help="Where to train.")] = Device.auto,
+    augment: Annotated[Augment, typer.Option(help="What clusters are blind to; glyph does not mirror.")] = Augment.auto,
+    colour: Annotated[Colour, typer.Option(help="Whether the network sees colours; auto is grey.")] = Colour.auto,
+    resize: Annotated[
+        Resize, typer.Option(help="Cut images to the middle, or squash them, to reach the size.")
+    ] = Resize.crop,
+    batch_size: Annotated[int | None, typer.Option(help="M: images whose targets are computed together.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Stop once assignments stood still for so many epochs.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the clusters of a folder of images, and leave a run folder."""
+    target = output or _free_run_folder(source, clusters)
+    _check_output(target, overwrite)
+    from gatcluster.workflow import fit_to_run
+
+    with _progress() as progress:
+        summary = fit_to_run(
+            source,
+            target,
+            overwrite,
+            progress,
+            n_clusters=clusters,
+            recipe=recipe.value,
+            preset=preset,
+            image_size=_parsed_size(size),
+            epochs=epochs,
+            minutes=minutes,
+            seed=seed,
+            device=device.value,
+            augment=augment.value,
+            colour=colour.value,
+            resize=resize.value,
+            batch_size=batch_size,
+            patience=patience,
+        )
+    _print_warnings(summary)
+    if as_json:
+        _print_json(summary.as_json())
+    else:
+        _print_summary(summary)
+        _print_next_steps(summary)
+
+
+@app.command()
+def predict(
+    run: Run,
+    source: Source,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="CSV file to write; - for standard output.")
+    ] = "clusters.csv",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Label new images with the model of a run."""
+    to_stdout = output == "-"
+    if to_stdout and as_json:
+        raise InputError("--json and -o - both want standard output: write the CSV to a file")
+    if not to_stdout and Path(output).exists() and not overwrite:
+        raise InputError(f"{output} exists: give another file with -o, or --overwrite")
+    from gatcluster.runs.files import write_bytes
+    from gatcluster.runs.folder import clusters_csv
+    from gatcluster.workflow import cluster_figures, predict_source
+
+    with _progress() as progress:
+        images, features = predict_source(run, source, progress)
+    text = clusters_csv(images.names, features).encode("utf-8", "surrogateescape")
+    for file in images.skipped:
+        err.print(f"warning: skipped {file.name}: {file.reason}", markup=False, soft_wrap=True)
+    if to_stdout:
+        sys.stdout.buffer.write(text)
+        return
+    try:
+        write_bytes(Path(output), text)
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror or error}") from None
+    sizes, _ = cluster_figures(features)
+    if as_json:
+        _print_json({"output": output, "n_images": len(images), "cluster_sizes": sizes, "skipped": len(images.skipped)})
+    else:
+        out.print(f"{_images(len(images))} labelled -> {output}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="folders: an image's label is the folder it lies in. Or a CSV file with columns path, label."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score the clusters of a run against labels: ACC, NMI, ARI."""
+    from gatcluster.workflow import evaluate_run
+
+    metrics = evaluate_run(run, labels)
+    if as_json:
+        _print_json(metrics.as_json())
+    else:
+        _print_scores({"gatcluster": metrics})
+        out.print(f"[dim]{_images(metrics.n_images)}, {metrics.n_clusters_used} clusters, {metrics.n_labels} labels[/]")
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Run folder to make.")] = Path("demo-run"),
+    seed: Seed = 0,
+    epochs: Annotated[int | None, typer.Option(help="Train for so many passes over the digits.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Plan the training for so many minutes.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cluster 1,797 real handwritten digits, and compare with plain k-means on the same pixels."""
+    _check_output(output, overwrite)
+    from gatcluster.experiments.demo import run_demo
+
+    with _progress() as progress:
+        summary, scores = run_demo(output, seed, epochs, minutes, overwrite, progress)
+    _print_warnings(summary)
+    if as_json:
+        _print_json({**summary.as_json(), "scores": {name: score.as_json() for name, score in scores.items()}})
+        return
+    _print_summary(summary)
+    out.print("\nAgainst the true digits, which were not used in training:")
+    _print_scores(scores)
+    _print_next_steps(summary)
+
+
+@app.command()
+def info(
+    run: Annotated[Path | None, typer.Argument(help="A run folder; without one, about this installation.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Versions, devices and presets; or a run's settings and results."""
+    from gatcluster.experiments.info import installation, run_facts
+
+    facts = installation() if run is None else run_facts(run)
+    if as_json:
+        _print_json(facts)
+        return
+    for heading, entries in facts.items():
+        if not isinstance(entries, dict):
+            out.print(f"[bold]{heading}[/]  {_plain(entries)}", soft_wrap=True)
+            continue
+        out.print(f"[bold]{heading}[/]")
+        table = Table.grid(padding=(0, 2))
+        for name, value in entries.items():
+            table.add_row(f"  {name}", _plain(value))
+        out.print(table)
+
+
+def main() -> NoReturn:
+    """Run the command line; bad input is one line on standard error and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        _fail(str(error), 2)
+    except Exit as stop:
+        code = stop.exit_code
+    except TyperException as error:
+        _fail(error.format_message(), 2)
+    except (Abort, KeyboardInterrupt):
+        _fail("interrupted", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    one_line = " ".join(message.split())
+    err.print(f"error: {one_line}", markup=False, soft_wrap=True)
+    sys.exit(code)
+
+
+@contextmanager
+def _progress() -> Iterator[LiveProgress | PlainProgress]:
+    from gatcluster.report.progress import LiveProgress, PlainProgress
+
+    with LiveProgress(err) if err.is_terminal else PlainProgress() as progress:
+        yield progress
+
+
+def _parsed_size(text: str | None) -> int | tuple[int, int] | None:
+    if text is None:
+        return None
+    try:
+        height, *width = (int(part) for part in text.lower().split("x"))
+        if len(width) > 1:
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"cannot read size '{text}': give a number such as 96, or height x width such as 64x96"
+        ) from None
+    return (height, width[0]) if width else height
+
+
+def _free_run_folder(source: Path, clusters: int) -> Path:
+    """A name for the run folder that is not taken."""
+    stem = f"{source.resolve().stem or 'run'}-k{clusters}"
+    path, number = Path(stem), 1
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}-{number}")
+    return path
+
+
+def _check_output(path: Path, overwrite: bool) -> None:
+    """Refuse an output folder before seconds go into imports and minutes into images."""
+    from gatcluster.runs.layout import check_free
+
+    check_free(path, overwrite)
+
+
+def _print_json(tree: Any) -> None:
+    print(json.dumps(tree, ensure_ascii=False))
+
+
+def _print_warnings(summary: Summary) -> None:
+    messages = list(summary.warnings)
+    if summary.skipped:
+        messages.append(f"{summary.skipped} files could not be read; {summary.run}/skipped.csv lists them")
+    for message in messages:
+        err.print(f"warning: {message}", markup=False, soft_wrap=True)
+
+
+def _print_summary(summary: Summary) -> None:
+    from gatcluster.report.progress import duration
+
+    out.print(
+        f"[bold]{summary.n_clusters} clusters of {_images(summary.n_images)}[/], "
+        f"found in {duration(summary.seconds)} by recipe {summary.recipe}, seed {summary.seed}, "
+        f"{summary.epochs} epochs\n"
+    )
+    table = Table.grid(padding=(0, 2))
+    table.add_row("[dim]cluster[/]", "", "[dim]images[/]", "[dim]confidence[/]")
+    largest = max(summary.cluster_sizes)
+    for cluster, (size, sure) in enumerate(zip(summary.cluster_sizes, summary.cluster_confidence, strict=True)):
+        bar = "█" * max(round(size / largest * _BAR_WIDTH), 1 if size else 0)
+        table.add_row(f"{cluster:>7}", f"[cyan]{bar}[/]", f"{size:>6,}", "     -" if sure is None else f"{sure:>10.2f}")
+    out.print(table)
+
+
+def _print_scores(scores: dict[str, Metrics]) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_row("", "[dim]  ACC[/]", "[dim]NMI (geometric)[/]", "[dim]  ARI[/]")
+    for name, score in scores.items():
+        table.add_row(name, f"{score.accuracy:.3f}", f"{score.nmi_geometric:>15.3f}", f"{score.ari:.3f}")
+    out.print(table)
+
+
+def _print_next_steps(summary: Summary) -> None:
+    run = summary.run
+    out.print(
+        f"\nLook at      {run}/clusters.png"
+        f"\nEvery image  {run}/clusters.csv"
+        f"\nNew images   gatcluster predict {run} FOLDER",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _images(count: int) -> str:
+    return f"{count:,} image{'' if count == 1 else 's'}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(_plain(inner) for inner in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

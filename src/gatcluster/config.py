@@ -1,0 +1,262 @@
+"""All settings of a run in one typed tree; the recipes and the paper's presets as data.
+
+A :class:`Settings` is complete: nothing in it is left to be decided. It is written to ``config.json`` as it stands, and
+a model is rebuilt from it alone. :func:`make_settings` turns what a user chose into one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gatcluster.errors import InputError
+
+Recipe = Literal["fast", "paper"]
+Augment = Literal["photo", "glyph", "none"]
+Resize = Literal["crop", "squash"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Side = Annotated[int, Field(ge=1, le=4096)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ImageSettings(_Strict):
+    """How an image reaches the network. Stored with a model, so that new images are treated the same way."""
+
+    size: tuple[Side, Side]  # height, width
+    channels: int = Field(ge=1, le=512)
+    grey: bool  # colour images become grey, after the colour jitter
+    augment: Augment
+    resize: Resize = "crop"
+    value_range: tuple[float, float] = (0.0, 1.0)  # what stands for black and white in arrays of floats
+
+    @property
+    def network_channels(self) -> int:
+        """Channels of the network's input."""
+        return 1 if self.grey and self.channels == 3 else self.channels
+
+
+class NetworkSettings(_Strict):
+    """The network's shape. ``preset=None`` is the lean backbone."""
+
+    preset: str | None = None
+    width: int = Field(default=32, ge=4, le=1024)  # channels of the lean backbone's first layer
+    alpha: Positive = 0.05  # α of the Gaussian kernel
+
+    @model_validator(mode="after")
+    def _preset_is_known(self) -> NetworkSettings:
+        if self.preset is not None and self.preset not in PRESETS:
+            raise ValueError(f"unknown preset '{self.preset}'; the presets are: {', '.join(PRESETS)}")
+        return self
+
+
+class LossWeights(_Strict):
+    """The weights of Eq. "L_total"; the paper's values are the defaults."""
+
+    relation: float = Field(default=1, ge=0)
+    transformation: float = Field(default=5, ge=0)  # α₁
+    attention: float = Field(default=5, ge=0)  # α₂
+    entropy: float = Field(default=3, ge=0)  # α₃
+
+
+class TrainingSettings(_Strict):
+    """Algorithm 1: batch sizes, optimiser, and when to stop."""
+
+    batch_size: int = Field(ge=2)  # M: images whose targets are computed together
+    target_sub_batch: int = Field(default=500, ge=1)  # m₁: sets memory and speed, never the result
+    sub_batch: int = Field(ge=2)  # m₂
+    passes: int = Field(default=1, ge=1)  # of step 2 over each batch
+    learning_rate: Positive = 1e-3
+    epochs: int | None = Field(default=None, ge=1)
+    minutes: Positive | None = None
+    patience: int | None = Field(default=None, ge=1)  # stop after so many epochs in which assignments stood still
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingSettings:
+        if (self.epochs is None) == (self.minutes is None):
+            raise ValueError("give either epochs or minutes, not both and not neither")
+        return self
+
+
+class WarmUpSettings(_Strict):
+    """What ``fast`` does before the paper's tasks begin: contrast, then a neighbour graph."""
+
+    share: Share = 0.6  # of the epochs or the minutes
+    batch_size: int = Field(default=256, ge=2)
+    learning_rate: Positive = 2e-3
+    temperature: Positive = 0.2
+    neighbours: int = Field(default=15, ge=1)
+    rounds: int = Field(default=3, ge=1)  # of (partition the graph, learn it)
+
+
+class Settings(_Strict):
+    """Everything that determines a run, apart from the images."""
+
+    n_clusters: int = Field(ge=2)
+    recipe: Recipe
+    seed: int = Field(ge=0, lt=2**32)
+    device: Device = "auto"
+    precision: Precision = "32-true"
+    images: ImageSettings
+    network: NetworkSettings
+    loss_weights: LossWeights = LossWeights()
+    training: TrainingSettings
+    warm_up: WarmUpSettings | None  # None in the paper's recipe
+
+    @model_validator(mode="after")
+    def _warm_up_belongs_to_fast(self) -> Settings:
+        if (self.recipe == "fast") != (self.warm_up is not None):
+            raise ValueError("recipe 'fast' needs warm_up settings, recipe 'paper' has none")
+        return self
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One experiment of the paper: its image size, its batch M, grey or colour, and its k."""
+
+    size: int
+    batch_size: int
+    n_clusters: int
+    grey: bool = True
+
+
+_IMAGENET10_128: Final = Preset(size=128, batch_size=1000, n_clusters=10)
+
+PRESETS: Final[dict[str, Preset]] = {
+    "stl10": Preset(size=96, batch_size=1000, n_clusters=10),
+    "imagenet10": Preset(size=96, batch_size=1000, n_clusters=10),
+    "imagenet10-128": _IMAGENET10_128,  # attention map 6x6, the paper's best
+    "imagenet10-128-att10": _IMAGENET10_128,
+    "imagenet10-128-att8": _IMAGENET10_128,
+    "imagenet10-128-att6": _IMAGENET10_128,
+    "imagenet10-128-att4": _IMAGENET10_128,
+    "imagenet10-128-att2": _IMAGENET10_128,
+    "imagenet10-160": Preset(size=160, batch_size=1000, n_clusters=10),
+    "imagenet10-192": Preset(size=192, batch_size=1000, n_clusters=10),
+    "imagenet-dog": Preset(size=96, batch_size=1500, n_clusters=15, grey=False),
+    "imagenet-dog-128": Preset(size=128, batch_size=1500, n_clusters=15, grey=False),
+    "cifar10": Preset(size=32, batch_size=4000, n_clusters=10),
+    "cifar100-20": Preset(size=32, batch_size=6000, n_clusters=20),
+}
+
+# Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
+_PAPER_OUTER_ITERATIONS: Final = 6000
+# ... and `fast` sees about so many images, but each of them at least and at most so often.
+_FAST_IMAGES: Final = 400_000
+_FAST_EPOCHS: Final = (10, 120)
+
+
+def default_epochs(recipe: Recipe, n_images: int, batch_size: int) -> int:
+    """How long a recipe trains when the user does not say.
+
+    >>> default_epochs("paper", n_images=13_000, batch_size=1000)
+    462
+    """
+    if recipe == "paper":
+        per_epoch = max(1, n_images // batch_size)
+        return -(-_PAPER_OUTER_ITERATIONS // per_epoch)
+    least, most = _FAST_EPOCHS
+    return min(most, max(least, _FAST_IMAGES // n_images))
+
+
+def find_preset(name: str | None) -> Preset | None:
+    """The preset of that name; an unknown name is an error that lists the known ones."""
+    if name is None:
+        return None
+    if name not in PRESETS:
+        raise InputError(f"unknown preset '{name}'; the presets are: {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def check_choices(
+    n_clusters: int, recipe: str, preset: str | None, epochs: int | None = None, minutes: float | None = None
+) -> None:
+    """Refuse what can be refused before a single image is read."""
+    if n_clusters < 2:
+        raise InputError(f"k is {n_clusters}: at least 2 clusters are needed")
+    if recipe not in ("fast", "paper"):
+        raise InputError(f"unknown recipe '{recipe}'; the recipes are: fast, paper")
+    find_preset(preset)
+    if epochs is not None and minutes is not None:
+        raise InputError("epochs and minutes exclude each other: give one of them")
+    if epochs is not None and epochs < 1:
+        raise InputError(f"epochs is {epochs}: at least 1 is needed")
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise InputError(f"minutes is {minutes:g}: it must be more than 0")
+
+
+def make_settings(
+    *,
+    n_clusters: int,
+    n_images: int,
+    images: ImageSettings,
+    seed: int,
+    recipe: Recipe = "fast",
+    preset: str | None = None,
+    epochs: int | None = None,
+    minutes: float | None = None,
+    device: str = "auto",
+    precision: str = "32-true",
+    batch_size: int | None = None,
+    sub_batch: int | None = None,
+    learning_rate: float | None = None,
+    loss_weights: LossWeights | None = None,
+    patience: int | None = None,
+) -> Settings:
+    """Complete settings from a user's choices; ``None`` leaves a choice to the recipe and the preset."""
+    check_choices(n_clusters, recipe, preset, epochs, minutes)
+    if n_clusters > n_images:
+        raise InputError(f"k is {n_clusters}, but there are only {n_images} images: give a smaller k or more images")
+    known_preset = find_preset(preset)
+    wanted_batch = batch_size or (known_preset.batch_size if known_preset else 1000)
+    batch_size = min(wanted_batch, n_images)
+    if epochs is None and minutes is None:
+        epochs = default_epochs(recipe, n_images, batch_size)
+    training: dict[str, Any] = {
+        "batch_size": batch_size,
+        "target_sub_batch": _target_sub_batch(images.size),
+        "sub_batch": min(sub_batch or (32 if recipe == "paper" else 128), batch_size),
+        "epochs": epochs,
+        "minutes": minutes,
+        "patience": patience,
+        "learning_rate": 1e-3 if learning_rate is None else learning_rate,
+    }
+    return checked_settings(
+        {
+            "n_clusters": n_clusters,
+            "recipe": recipe,
+            "seed": seed,
+            "device": device,
+            "precision": precision,
+            "images": images.model_dump(),
+            "network": {"preset": preset},
+            "loss_weights": (loss_weights or LossWeights()).model_dump(),
+            "training": training,
+            "warm_up": {} if recipe == "fast" else None,
+        }
+    )
+
+
+def _target_sub_batch(size: tuple[int, int]) -> int:
+    """An m₁ that keeps the activations of step 1 to a few hundred megabytes, whatever the image size."""
+    return max(16, min(500, 500 * 32 * 32 // (size[0] * size[1])))
+
+
+def checked_settings(tree: Any) -> Settings:
+    """Settings from plain data, such as a ``config.json``; one line names every wrong field."""
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in problem['loc']) or 'settings'}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        ]
+        raise InputError("; ".join(problems)) from None

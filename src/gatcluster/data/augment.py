@@ -1,0 +1,159 @@
+"""Random transformations T of a batch of images, on the device, with parameters of its own for every image.
+
+The paper's T is a random flip, a random affine map and a random colour jitter, then grey. Here the geometry of an
+image is one 2x3 matrix and one resampling, its colour one matrix and one offset, whatever is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from gatcluster.config import Augment
+
+# Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601), and the two colour axes beside it (YIQ).
+_LUMA: Final = (0.299, 0.587, 0.114)
+_YIQ: Final = (_LUMA, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How far each transformation may go; numbers are drawn evenly between the bounds."""
+
+    flip: bool  # mirror left and right, half of the time
+    window: tuple[float, float]  # side of the window that is cut out, relative to the image's; below 1 enlarges
+    stretch: float = 0.0  # logarithm of the window's change of aspect ratio
+    rotation: float = 0.0  # degrees, either way
+    shear: float = 0.0
+    shift: float = 0.0  # relative to the image's side, beyond what keeps the window inside
+    brightness: float = 0.0  # added
+    contrast: float = 0.0  # factor 1 ± contrast
+    saturation: float = 0.0  # factor 1 ± saturation
+    hue: float = 0.0  # radians, either way
+    background_fill: bool = False  # outside the image: its own background, rather than its mirror image
+
+
+# A mirrored or strongly turned letter is another letter; a mirrored dog is a dog.
+STRENGTHS: Final[dict[Augment, Strength]] = {
+    "photo": Strength(
+        flip=True, window=(0.45, 1.0), stretch=0.25,
+        brightness=0.2, contrast=0.4, saturation=0.4, hue=0.3,
+    ),
+    "glyph": Strength(
+        flip=False, window=(0.75, 1.25), stretch=0.15, rotation=15, shear=0.15, shift=0.12,
+        contrast=0.3, background_fill=True,
+    ),
+    "none": Strength(flip=False, window=(1.0, 1.0)),
+}  # fmt: skip
+
+
+class ColourChange(NamedTuple):
+    """The colours of n images: y = matrix · x, then contrast about the mean of y, then brightness."""
+
+    matrix: Tensor  # (n, 3, 3)
+    contrast: Tensor  # (n,)
+    brightness: Tensor  # (n,)
+
+
+def random_affine(n: int, strength: Strength, generator: Generator) -> Tensor:
+    """Matrices (n, 2, 3) that take the coordinates of the result, in [-1, 1], to those of the image."""
+
+    def draw(low: float, high: float) -> Tensor:
+        return torch.rand(n, generator=generator, device=generator.device) * (high - low) + low
+
+    scale = draw(*strength.window)
+    aspect = torch.exp(draw(-strength.stretch, strength.stretch) / 2)
+    scale_x, scale_y = scale * aspect, scale / aspect
+    if strength.window[1] <= 1:  # a crop: stretching must not take the window over the edge
+        scale_x, scale_y = scale_x.clamp(max=1), scale_y.clamp(max=1)
+    reach_x, reach_y = ((1 - s).clamp(min=0) + 2 * strength.shift for s in (scale_x, scale_y))
+    shift_x, shift_y = draw(-1, 1) * reach_x, draw(-1, 1) * reach_y
+    angle = draw(-math.radians(strength.rotation), math.radians(strength.rotation))
+    shear = draw(-strength.shear, strength.shear)
+    mirror = torch.where(draw(0, 1) < 0.5, -1.0, 1.0) if strength.flip else torch.ones_like(scale)
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    return torch.stack(
+        [
+            torch.stack([cos * scale_x * mirror, (shear * cos - sin) * scale_y, shift_x], dim=1),
+            torch.stack([sin * scale_x * mirror, (shear * sin + cos) * scale_y, shift_y], dim=1),
+        ],
+        dim=1,
+    )
+
+
+def random_colour_change(n: int, strength: Strength, generator: Generator) -> ColourChange:
+    """Saturation, hue, contrast and brightness for n images."""
+
+    def draw(reach: float) -> Tensor:
+        return (torch.rand(n, generator=generator, device=generator.device) * 2 - 1) * reach
+
+    return ColourChange(
+        colour_matrix(1 + draw(strength.saturation), draw(strength.hue)),
+        contrast=1 + draw(strength.contrast),
+        brightness=draw(strength.brightness),
+    )
+
+
+def colour_matrix(saturation: Tensor, hue: Tensor) -> Tensor:
+    """Matrices (n, 3, 3) that turn and stretch the two colour axes of an RGB pixel and leave its lightness.
+
+    Args:
+        saturation: (n,), 1 leaves the colours, 0 takes them away.
+        hue: (n,), the angle of the turn.
+    """
+    to_yiq = saturation.new_tensor(_YIQ)
+    turn = saturation.new_zeros(len(saturation), 3, 3)
+    turn[:, 0, 0] = 1
+    turn[:, 1, 1] = turn[:, 2, 2] = saturation * torch.cos(hue)
+    turn[:, 2, 1] = saturation * torch.sin(hue)
+    turn[:, 1, 2] = -turn[:, 2, 1]
+    return torch.matmul(torch.linalg.inv(to_yiq) @ turn, to_yiq)
+
+
+def apply_affine(images: Tensor, matrices: Tensor, background_fill: bool) -> Tensor:
+    """Each image (n, C, H, W) resampled once through its matrix (n, 2, 3)."""
+    grid = torch.nn.functional.affine_grid(matrices, list(images.shape), align_corners=False)
+    if not background_fill:
+        return torch.nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
+    background = backgrounds(images)
+    sampled = torch.nn.functional.grid_sample(images - background, grid, padding_mode="zeros", align_corners=False)
+    return sampled + background
+
+
+def backgrounds(images: Tensor) -> Tensor:
+    """The background of each image (n, C, H, W): the median of its outermost pixels, (n, C, 1, 1)."""
+    edges = torch.cat([images[:, :, 0], images[:, :, -1], images[:, :, :, 0], images[:, :, :, -1]], dim=2)
+    return edges.median(dim=2).values[:, :, None, None]
+
+
+def apply_colour(images: Tensor, change: ColourChange, grey: bool) -> Tensor:
+    """The colours of images (n, C, H, W) changed; RGB becomes grey afterwards if asked. Other channels stay apart."""
+    contrast, brightness = change.contrast[:, None, None, None], change.brightness[:, None, None, None]
+    if images.shape[1] == 3:
+        matrix = change.matrix
+        if grey:
+            matrix = matrix.new_tensor([_LUMA]) @ matrix  # (n, 1, 3): jitter and grey at once
+        images = torch.einsum("nij,njhw->nihw", matrix, images)
+    mean = images.mean(dim=(1, 2, 3), keepdim=True)
+    return ((images - mean) * contrast + mean + brightness).clamp(0, 1)
+
+
+def plain(images: Tensor, grey: bool) -> Tensor:
+    """Images (n, C, H, W) as the network sees them when nothing is random."""
+    if grey and images.shape[1] == 3:
+        return torch.einsum("c,nchw->nhw", images.new_tensor(_LUMA), images)[:, None]
+    return images
+
+
+def transform(images: Tensor, kind: Augment, grey: bool, generator: Generator) -> Tensor:
+    """The random transformation T of images (n, C, H, W), ready for the network."""
+    if kind == "none":
+        return plain(images, grey)
+    strength = STRENGTHS[kind]
+    matrices = random_affine(len(images), strength, generator)
+    change = random_colour_change(len(images), strength, generator)
+    return apply_colour(apply_affine(images, matrices, strength.background_fill), change, grey)

@@ -1,0 +1,134 @@
+"""Image files: finding them, and decoding each to one size."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from gatcluster.config import Resize
+from gatcluster.data.images import ImageSet, Skipped
+from gatcluster.errors import InputError
+
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
+# Photographs are brought to this side unless the user says otherwise: what two CPU cores can learn from in minutes.
+DEFAULT_SIDE = 64
+# Images that are already all of one size, and not larger than this, keep it.
+_LARGEST_NATURAL_SIDE = 96
+
+_GREY_MODES = frozenset({"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "LA"})
+
+OnProgress = Callable[[int, int], None]
+
+
+def find_image_files(folder: Path) -> list[str]:
+    """Image files below ``folder``, as sorted paths relative to it; hidden files and folders are left out."""
+    found: list[str] = []
+    for directory, subfolders, files in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        found += [
+            (Path(directory) / name).relative_to(folder).as_posix()
+            for name in files
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES
+        ]
+    return sorted(found)
+
+
+def read_files(
+    paths: Sequence[Path],
+    names: Sequence[str],
+    size: tuple[int, int] | None,
+    channels: int | None,
+    resize: Resize,
+    on_progress: OnProgress | None = None,
+) -> ImageSet:
+    """Decode image files to one size; files that cannot be read are listed in ``skipped``.
+
+    Args:
+        paths: the files.
+        names: what to call each of them.
+        size: height and width; ``None`` takes the images' own size where it is common and small, else 64x64.
+        channels: 1 or 3; ``None`` takes 1 where all images are grey.
+        resize: "crop" cuts the longer side to the middle, "squash" keeps all of it and changes the shape.
+        on_progress: called with (images read, images in all).
+    """
+    if size is None or channels is None:
+        natural_size, natural_channels = _natural_form(paths)
+        size = size or natural_size
+        channels = channels or natural_channels
+    pixels = np.empty((len(paths), *size, channels), dtype=np.uint8)
+    kept: list[str] = []
+    skipped: list[Skipped] = []
+    for position, (path, name) in enumerate(zip(paths, names, strict=True)):
+        try:
+            pixels[len(kept)] = decode(path, size, channels, resize)
+            kept.append(name)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            skipped.append(Skipped(name, _reason(error)))
+        if on_progress is not None:
+            on_progress(position + 1, len(paths))
+    if not kept:
+        raise InputError(
+            f"none of the {len(paths)} image files could be read; the first, {skipped[0].name}: {skipped[0].reason}"
+        )
+    return ImageSet(pixels[: len(kept)], kept, tuple(skipped))
+
+
+def decode(path: Path, size: tuple[int, int], channels: int, resize: Resize) -> NDArray[np.uint8]:
+    """One image file as (H, W, channels): upright, without transparency, at ``size``."""
+    height, width = size
+    with warnings.catch_warnings():
+        # A decompression bomb must be an error here, not a warning; other warnings of Pillow do not concern a user.
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(path) as file:
+            file.draft("RGB" if channels == 3 else "L", (2 * width, 2 * height))
+            image = _flattened(ImageOps.exif_transpose(file), "RGB" if channels == 3 else "L")
+    if resize == "crop":
+        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
+    else:
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
+
+
+def _flattened(image: Image.Image, mode: str) -> Image.Image:
+    """The image in ``mode`` ("L" or "RGB"): deep greys scaled to 8 bits, transparency laid over white."""
+    if image.mode.startswith(("I", "F")):
+        values = np.asarray(image, dtype=np.float64)
+        deepest = 65535 if values.max() > 255 else 255
+        image = Image.fromarray((values.clip(0, deepest) * (255 / deepest)).astype(np.uint8))
+    if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image)
+    return image.convert(mode)
+
+
+def _natural_form(paths: Iterable[Path]) -> tuple[tuple[int, int], int]:
+    """The size and the number of channels that suit a set of files, from their headers alone."""
+    sizes: list[tuple[int, int]] = []
+    grey = True
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                sizes.append((image.height, image.width))
+                grey = grey and image.mode in _GREY_MODES
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            continue  # named with its reason when it is decoded
+    if len(set(sizes)) == 1 and max(sizes[0]) <= _LARGEST_NATURAL_SIDE:
+        return sizes[0], 1 if grey else 3
+    side = min(DEFAULT_SIDE, max(8, int(median(map(min, sizes))))) if sizes else DEFAULT_SIDE
+    return (side, side), 1 if grey and sizes else 3
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if text.startswith("cannot identify image file"):
+        return "not an image that can be decoded"
+    return text or type(error).__name__

@@ -1,0 +1,51 @@
+"""The one form in which images reach the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file that could not be read, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """N images of one size, with a name for each.
+
+    ``pixels`` may be memory-mapped: it is only ever read in batches.
+    """
+
+    pixels: Pixels  # (N, H, W, C), uint8, or float32 with black 0 and white 1
+    names: Sequence[str]  # N
+    skipped: Sequence[Skipped] = ()
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.pixels.shape[1], self.pixels.shape[2]
+
+    @property
+    def channels(self) -> int:
+        """Channels of each image."""
+        return int(self.pixels.shape[3])
+
+    def batch(self, indices: NDArray[np.int64] | slice) -> Tensor:
+        """Images (n, C, H, W) as floats with black 0 and white 1, in channels-last memory."""
+        pixels = torch.from_numpy(np.ascontiguousarray(self.pixels[indices])).permute(0, 3, 1, 2)
+        return pixels.float().div_(255) if pixels.dtype == torch.uint8 else pixels

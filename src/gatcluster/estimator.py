@@ -1,0 +1,283 @@
+"""GATCluster: the method as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from gatcluster.config import Augment, LossWeights, Recipe, Resize
+from gatcluster.data.images import ImageSet
+from gatcluster.data.sources import names_files
+from gatcluster.evaluation.label_free import information_score
+from gatcluster.learning.callbacks import Callback
+from gatcluster.learning.fit import FitResult, fit
+from gatcluster.model.inference import attention_maps, label_features
+from gatcluster.prepare import Colour, ImageSize, prepare, read_like
+from gatcluster.report.progress import PlainProgress
+from gatcluster.runs.folder import load_run, new_run
+
+
+class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Group unlabelled images into k clusters, end to end from pixels.
+
+    A convolutional network with a label head and a Gaussian-attention head learns, from the images alone, to map each
+    image to one of k clusters.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        The number of clusters, k.
+    recipe : {"fast", "paper"}, default="fast"
+        "paper" is the method as published. "fast" warms the network up and takes relations between images from a
+        neighbour graph, for good clusters in minutes on a CPU.
+    preset : str, default=None
+        An architecture and batch size of the paper, such as "stl10" or "cifar10". By default a lean backbone that
+        adapts to the images.
+    image_size : int or (int, int), default=None
+        Height and width to bring the images to. By default arrays keep their size, files are brought to the preset's
+        size, or to their own if it is common and small, else to 64x64.
+    minutes : float, default=None
+        Plan the training for this long. The result then depends on the speed of the machine.
+    epochs : int, default=None
+        Train for so many passes over the images; the same seed then gives the same result. With neither minutes nor
+        epochs, the recipe chooses a number of epochs.
+    device : {"auto", "cpu", "cuda", "mps"}, default="auto"
+        Where to train.
+    random_state : int, RandomState or None, default=None
+        Governs all randomness. Pass an int for the same result every time.
+    augment : {"auto", "photo", "glyph", "none"}, default="auto"
+        The random transformations to which clusters shall be blind. "glyph" does not mirror. "auto" looks at the
+        pixels.
+    colour : {"auto", "grey", "colour"}, default="auto"
+        Whether the network sees colours. "auto" is grey, as in the paper, except for the dog presets.
+    resize : {"crop", "squash"}, default="crop"
+        How image files reach their size: cut to the middle, or all of the image with its shape changed.
+    batch_size : int, default=None
+        M, the images whose targets are computed together. By default that of the preset, or 1000.
+    sub_batch : int, default=None
+        m2, the images of one optimiser step. By default 32 for "paper", 128 for "fast".
+    learning_rate : float, default=None
+        Of the optimiser; by default 0.001.
+    loss_weights : LossWeights, default=None
+        Weights of the four losses; by default the paper's.
+    precision : {"32-true", "bf16-mixed", "16-mixed"}, default="32-true"
+        Number format of the training.
+    patience : int, default=None
+        Stop early once assignments have stood still for so many epochs.
+    callbacks : sequence of Callback, default=()
+        Objects that look on while the network learns.
+    verbose : bool, default=False
+        Print a line now and then.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (N,)
+        The cluster of each image.
+    label_features_ : ndarray of shape (N, k)
+        The label features of each image; rows sum to 1.
+    history_ : list of Record
+        One record for each outer iteration.
+    settings_ : Settings
+        Everything that determined the fit.
+    network_ : GATNetwork
+        The trained network.
+    names_ : list of str
+        Names of the images: paths, or positions in an array.
+    skipped_ : tuple of Skipped
+        Files that could not be read, with the reason.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gatcluster import GATCluster
+    >>> dark, light = np.zeros((20, 8, 8)), np.ones((20, 8, 8))
+    >>> images = np.concatenate([dark, light]) + np.random.default_rng(0).random((40, 8, 8)) / 4
+    >>> model = GATCluster(n_clusters=2, epochs=20, random_state=0).fit(images / 1.25)
+    >>> len(set(model.labels_[:20])), len(set(model.labels_[20:])), bool(model.labels_[0] == model.labels_[20])
+    (1, 1, False)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        recipe: Recipe = "fast",
+        preset: str | None = None,
+        image_size: ImageSize = None,
+        minutes: float | None = None,
+        epochs: int | None = None,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        augment: Augment | Literal["auto"] = "auto",
+        colour: Colour = "auto",
+        resize: Resize = "crop",
+        batch_size: int | None = None,
+        sub_batch: int | None = None,
+        learning_rate: float | None = None,
+        loss_weights: LossWeights | None = None,
+        precision: str = "32-true",
+        patience: int | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.recipe = recipe
+        self.preset = preset
+        self.image_size = image_size
+        self.minutes = minutes
+        self.epochs = epochs
+        self.device = device
+        self.random_state = random_state
+        self.augment = augment
+        self.colour = colour
+        self.resize = resize
+        self.batch_size = batch_size
+        self.sub_batch = sub_batch
+        self.learning_rate = learning_rate
+        self.loss_weights = loss_weights
+        self.precision = precision
+        self.patience = patience
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> GATCluster:
+        """Learn clusters from images.
+
+        Parameters
+        ----------
+        X : array, tensor, list of paths, or path of a folder
+            (N, H, W), (N, H, W, C) or (N, C, H, W), uint8 or float in [0, 1]; (N, F) is N images of one row.
+        y : Ignored
+            Labels are never used.
+        """
+        images, settings = prepare(
+            self._checked(X, reset=True),
+            n_clusters=self.n_clusters,
+            seed=_seed(self.random_state),
+            recipe=self.recipe,
+            preset=self.preset,
+            image_size=self.image_size,
+            resize=self.resize,
+            augment=self.augment,
+            colour=self.colour,
+            epochs=self.epochs,
+            minutes=self.minutes,
+            device=self.device,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            sub_batch=self.sub_batch,
+            learning_rate=self.learning_rate,
+            loss_weights=self.loss_weights,
+            patience=self.patience,
+        )
+        callbacks = [*self.callbacks, *([PlainProgress()] if self.verbose else [])]
+        self._set_result(fit(images, settings, callbacks), images)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The cluster of each image, (N,)."""
+        clusters: NDArray[np.int64] = self.transform(X).argmax(axis=1)
+        return clusters
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """The label features of each image, (N, k): how surely it belongs to each cluster."""
+        return self.transform(X)
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """The label features of each image, (N, k)."""
+        return label_features(self._placed_network(), self._images_like_training(X), self.settings_)
+
+    def attention_maps(self, X: Any) -> NDArray[np.float32]:
+        """Where the network looks in each image: (N, H', W') in (0, 1], at the resolution of its feature map."""
+        return attention_maps(self._placed_network(), self._images_like_training(X), self.settings_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How much a cluster tells of an image, without labels: mutual information as a share of log k, in [0, 1]."""
+        return information_score(self.transform(X))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the fitted model and its clusters to a run folder."""
+        check_is_fitted(self)
+        result = FitResult(self.settings_, self.network_, self.label_features_, self.history_)
+        with new_run(Path(path), overwrite) as run:
+            run.write(result, self.names_, source=None, skipped=self.skipped_)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> GATCluster:
+        """A fitted estimator from a run folder, of ``save`` or of the command line. No pickle is read."""
+        run = load_run(Path(path))
+        settings = run.settings()
+        model = cls(
+            settings.n_clusters,
+            recipe=settings.recipe,
+            preset=settings.network.preset,
+            image_size=settings.images.size if min(settings.images.size) >= 8 else None,
+            minutes=settings.training.minutes,
+            epochs=settings.training.epochs,
+            device=settings.device,
+            random_state=settings.seed,
+            augment=settings.images.augment,
+            colour="grey" if settings.images.grey else "colour",
+            resize=settings.images.resize,
+            batch_size=settings.training.batch_size,
+            sub_batch=settings.training.sub_batch,
+            learning_rate=settings.training.learning_rate,
+            loss_weights=settings.loss_weights,
+            precision=settings.precision,
+            patience=settings.training.patience,
+        )
+        features = run.label_features()
+        names, _ = run.clusters()
+        result = FitResult(settings, run.network(), features, run.history())
+        model._set_result(result, ImageSet(np.empty((len(names), 0, 0, 0), np.uint8), names))
+        if settings.images.size[0] == 1:
+            model.n_features_in_ = settings.images.size[1]
+        return model
+
+    def _set_result(self, result: FitResult, images: ImageSet) -> None:
+        self.settings_ = result.settings
+        self.network_ = result.network
+        self.label_features_ = result.label_features
+        self.labels_ = result.label_features.argmax(axis=1)
+        self.history_ = result.history
+        self.names_ = list(images.names)
+        self.skipped_ = tuple(images.skipped)
+        self._n_features_out = result.settings.n_clusters
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """``X`` with scikit-learn's checks of arrays; paths and tensors pass, to be checked where they are read."""
+        if names_files(X) or isinstance(X, torch.Tensor):
+            return X
+        if getattr(X, "ndim", 2) > 2:
+            return check_array(X, allow_nd=True, dtype=None, estimator=self, input_name="X")
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+
+    def _images_like_training(self, X: Any) -> ImageSet:
+        check_is_fitted(self)
+        return read_like(self._checked(X, reset=False), self.settings_.images)
+
+    def _placed_network(self) -> Any:
+        check_is_fitted(self)
+        use_cuda = self.settings_.device in ("auto", "cuda") and torch.cuda.is_available()
+        return self.network_.to("cuda" if use_cuda else "cpu")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    """One seed from whatever scikit-learn takes for randomness; an int is its own."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))

@@ -1,0 +1,1 @@
+"""The demo, the baselines, and the paper's tables."""

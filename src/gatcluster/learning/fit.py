@@ -1,0 +1,74 @@
+"""From images and settings to a trained network and every image's label features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gatcluster.config import Settings
+from gatcluster.data.images import ImageSet
+from gatcluster.errors import ConvergenceWarning, InputError
+from gatcluster.learning.callbacks import Callback, StopWhenSettled
+from gatcluster.learning.fast import learn_fast
+from gatcluster.learning.history import Record
+from gatcluster.learning.trainer import Trainer
+from gatcluster.model.inference import label_features
+from gatcluster.model.network import GATNetwork, build_network
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A trained network and what it says of the images it learned from."""
+
+    settings: Settings
+    network: GATNetwork  # on the CPU
+    label_features: NDArray[np.float32]  # (N, k)
+    history: list[Record]
+
+
+def fit(images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()) -> FitResult:
+    """Learn clusters from images alone, by the recipe of ``settings``."""
+    check_fittable(settings)
+    patience = settings.training.patience
+    if patience is not None:
+        callbacks = [*callbacks, StopWhenSettled(patience)]
+    trainer = Trainer(images, settings, callbacks)
+    if settings.recipe == "paper":
+        learn_as_published(trainer)
+    else:
+        learn_fast(trainer)
+    features = label_features(trainer.network, images, settings)
+    _warn_of_unused_clusters(features)
+    return FitResult(settings, trainer.network.eval().cpu(), features, trainer.history)
+
+
+def check_fittable(settings: Settings) -> None:
+    """Refuse, before anything is written, a device that is not there and images too small for the network."""
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device 'cuda' was asked for, but no CUDA device is available: give 'auto' or 'cpu'")
+    if settings.device == "mps" and not torch.backends.mps.is_available():
+        raise InputError("device 'mps' was asked for, but is not available: give 'auto' or 'cpu'")
+    build_network(settings)
+
+
+def learn_as_published(trainer: Trainer) -> None:
+    """The paper's recipe: Algorithm 1 from random weights, relations from k-means, a constant learning rate."""
+    rate = trainer.settings.training.learning_rate
+    trainer.algorithm_1(trainer.paper_targets, trainer.budget, learning_rate=lambda spent: rate)
+
+
+def _warn_of_unused_clusters(features: NDArray[np.float32]) -> None:
+    k = features.shape[1]
+    used = len(np.unique(features.argmax(axis=1)))
+    if used < k:
+        warnings.warn(
+            f"only {used} of the {k} clusters asked for hold any image. "
+            "Train longer, ask for fewer clusters, or try another seed.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

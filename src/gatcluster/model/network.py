@@ -1,0 +1,74 @@
+"""The whole network: one backbone, two heads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatcluster.config import Settings
+from gatcluster.model.backbones import Backbone, lean_backbone, paper_backbone
+from gatcluster.model.heads import AttentionHead, LabelHead
+
+
+class NetworkOutput(NamedTuple):
+    """What the network says of N images."""
+
+    label_features: Tensor  # (N, k), l: rows sum to 1
+    attention_label_features: Tensor  # (N, k), l^a: rows sum to 1
+    attention_map: Tensor  # (N, H, W), in (0, 1]
+
+
+class GATNetwork(nn.Module):
+    """Image features, label features and Gaussian attention in one module.
+
+    Args:
+        backbone: maps images (N, C, H, W) to image features.
+        n_clusters: k.
+        head_channels: width of both heads; k in the paper.
+        alpha: α of the Gaussian kernel.
+    """
+
+    def __init__(self, backbone: Backbone, n_clusters: int, head_channels: int, alpha: float) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.label_head = LabelHead(backbone.channels, head_channels, n_clusters)
+        self.attention_head = AttentionHead(backbone.channels, backbone.map_size, head_channels, n_clusters, alpha)
+
+    def forward(self, images: Tensor) -> NetworkOutput:
+        """Both heads, for training: images (N, C, H, W) in [0, 1]."""
+        features = self.backbone(images)
+        label_features, convolved = self.label_head(features)
+        attention_label_features, attention_map = self.attention_head(features, convolved)
+        return NetworkOutput(label_features, attention_label_features, attention_map)
+
+    def label_features(self, images: Tensor) -> Tensor:
+        """Label features (N, k) alone: all that clustering new images needs."""
+        label_features, _ = self.label_head(self.backbone(images))
+        return torch.as_tensor(label_features)
+
+    def attention_maps(self, images: Tensor) -> Tensor:
+        """Where the attention module looks: (N, H, W) at the resolution of the feature map."""
+        return self.attention_head.attention_map(self.backbone(images))
+
+    def embedding(self, images: Tensor) -> Tensor:
+        """The backbone's features, averaged over the map: (N, C)."""
+        return torch.as_tensor(self.backbone(images).mean(dim=(2, 3)))
+
+
+def build_network(settings: Settings) -> GATNetwork:
+    """The network that ``settings`` describe, with fresh weights drawn from the settings' seed.
+
+    PyTorch's own random state is left as it was.
+    """
+    k, network = settings.n_clusters, settings.network
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        if network.preset is None:
+            backbone = lean_backbone(settings.images.network_channels, settings.images.size, network.width)
+            head_channels = backbone.channels
+        else:
+            backbone = paper_backbone(network.preset, settings.images.network_channels, k, settings.images.size)
+            head_channels = k
+        return GATNetwork(backbone, k, head_channels, network.alpha)

@@ -1,0 +1,114 @@
+"""From what a user gives, to images and complete settings. The estimator and the command line both start here."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from gatcluster.config import (
+    Augment,
+    ImageSettings,
+    LossWeights,
+    Recipe,
+    Resize,
+    Settings,
+    check_choices,
+    find_preset,
+    make_settings,
+)
+from gatcluster.data.arrays import float_range
+from gatcluster.data.auto import choose_augment
+from gatcluster.data.files import OnProgress
+from gatcluster.data.images import ImageSet
+from gatcluster.data.sources import names_files, read_images
+from gatcluster.errors import InputError
+
+ImageSize = int | tuple[int, int] | None
+Colour = Literal["auto", "grey", "colour"]
+
+
+def prepare(
+    source: Any,
+    *,
+    n_clusters: int,
+    seed: int,
+    recipe: Recipe = "fast",
+    preset: str | None = None,
+    image_size: ImageSize = None,
+    resize: Resize = "crop",
+    augment: Augment | Literal["auto"] = "auto",
+    colour: Colour = "auto",
+    epochs: int | None = None,
+    minutes: float | None = None,
+    device: str = "auto",
+    precision: str = "32-true",
+    batch_size: int | None = None,
+    sub_batch: int | None = None,
+    learning_rate: float | None = None,
+    loss_weights: LossWeights | None = None,
+    patience: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[ImageSet, Settings]:
+    """Read the images of ``source`` and complete the settings for them.
+
+    Raises:
+        InputError: what cannot be used, named, before any training begins.
+    """
+    check_choices(n_clusters, recipe, preset, epochs, minutes)
+    size = _height_and_width(image_size)
+    known_preset = find_preset(preset)
+    if size is None and known_preset is not None and names_files(source):
+        size = (known_preset.size, known_preset.size)
+    one_row = getattr(source, "ndim", None) == 2
+    value_range = float_range(source) if one_row else (0.0, 1.0)
+    images = read_images(source, size, None, resize, value_range, on_progress)
+    form = ImageSettings(
+        size=images.size,
+        channels=images.channels,
+        grey=_is_grey(colour, known_preset.grey if known_preset else True),
+        augment=choose_augment(images) if augment == "auto" else augment,
+        resize=resize,
+        value_range=value_range,
+    )
+    settings = make_settings(
+        n_clusters=n_clusters,
+        n_images=len(images),
+        images=form,
+        seed=seed,
+        recipe=recipe,
+        preset=preset,
+        epochs=epochs,
+        minutes=minutes,
+        device=device,
+        precision=precision,
+        batch_size=batch_size,
+        sub_batch=sub_batch,
+        learning_rate=learning_rate,
+        loss_weights=loss_weights,
+        patience=patience,
+    )
+    return images, settings
+
+
+def read_like(source: Any, form: ImageSettings, on_progress: OnProgress | None = None) -> ImageSet:
+    """Images of ``source`` in the form a model was trained on."""
+    images = read_images(source, form.size, form.channels, form.resize, form.value_range, on_progress)
+    if images.channels != form.channels:
+        raise InputError(f"the images have {images.channels} channels, but the model was trained on {form.channels}")
+    return images
+
+
+def _height_and_width(size: ImageSize) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    height, width = (size, size) if isinstance(size, int) else size
+    if min(height, width) < 8:
+        raise InputError(f"image size {height}x{width} is too small: each side must be at least 8")
+    if max(height, width) > 4096:
+        raise InputError(f"image size {height}x{width} is too large: each side may be at most 4096")
+    return height, width
+
+
+def _is_grey(colour: Colour, by_default: bool) -> bool:
+    if colour not in ("auto", "grey", "colour"):
+        raise InputError(f"unknown colour '{colour}'; give auto, grey or colour")
+    return by_default if colour == "auto" else colour == "grey"

@@ -1,0 +1,226 @@
+"""A run folder: ``config.json``, ``model.safetensors``, ``clusters.csv``, ``label_features.npy``, ``history.jsonl``.
+
+``skipped.csv`` is there if files could not be read, ``metrics.json`` once the run was evaluated. Nothing in a run
+folder is a pickle, and none is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from gatcluster.config import Settings, checked_settings
+from gatcluster.data.images import Skipped
+from gatcluster.errors import InputError
+from gatcluster.evaluation.metrics import Metrics
+from gatcluster.learning.callbacks import Callback
+from gatcluster.learning.fit import FitResult
+from gatcluster.learning.history import Record
+from gatcluster.model.network import GATNetwork, build_network
+from gatcluster.runs.files import csv_text, write_bytes, write_csv, write_json
+from gatcluster.runs.layout import (
+    CLUSTERS,
+    CONFIG,
+    HISTORY,
+    LABEL_FEATURES,
+    METRICS,
+    MODEL,
+    RUN_ENTRIES,
+    SKIPPED,
+    check_free,
+)
+
+FORMAT: Final = 1  # of the run folder; grows when older readers could no longer make sense of it
+
+CLUSTERS_HEADER: Final = ("path", "cluster", "confidence")
+
+
+def library_versions() -> dict[str, str]:
+    """What a result may depend on."""
+    names = ("gatcluster", "torch", "lightning-fabric", "numpy", "scikit-learn", "scipy", "pillow")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def cluster_rows(names: Sequence[str], label_features: NDArray[np.float32]) -> Iterator[tuple[str, int, str]]:
+    """Rows (path, cluster, confidence), one for each image, in the order of the images."""
+    clusters, confidence = label_features.argmax(axis=1), label_features.max(axis=1)
+    for name, cluster, sure in zip(names, clusters, confidence, strict=True):
+        yield name, int(cluster), f"{sure:.6f}"
+
+
+def clusters_csv(names: Sequence[str], label_features: NDArray[np.float32]) -> str:
+    """The text of a ``clusters.csv``."""
+    return csv_text(CLUSTERS_HEADER, cluster_rows(names, label_features))
+
+
+class HistoryWriter(Callback):
+    """Appends every record to ``history.jsonl`` while the network learns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.write_text("")
+
+    def on_record(self, record: Record) -> None:
+        """Append one line."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(record.as_json()) + "\n")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run on disk."""
+
+    path: Path
+
+    def history_writer(self) -> HistoryWriter:
+        """A callback that keeps ``history.jsonl``."""
+        return HistoryWriter(self.path / HISTORY)
+
+    def write(
+        self, result: FitResult, names: Sequence[str], source: str | None, skipped: Sequence[Skipped] = ()
+    ) -> None:
+        """Write everything about a finished fit; ``config.json`` last, because it makes the folder a run."""
+        weights = {name: tensor.contiguous() for name, tensor in result.network.state_dict().items()}
+        write_bytes(self.path / MODEL, safetensors.torch.save(weights))
+        features = io.BytesIO()
+        np.save(features, result.label_features)
+        write_bytes(self.path / LABEL_FEATURES, features.getvalue())
+        write_csv(self.path / CLUSTERS, CLUSTERS_HEADER, cluster_rows(names, result.label_features))
+        lines = "".join(json.dumps(record.as_json()) + "\n" for record in result.history)
+        write_bytes(self.path / HISTORY, lines.encode())
+        if skipped:
+            write_csv(self.path / SKIPPED, ("path", "reason"), [(file.name, file.reason) for file in skipped])
+        write_json(
+            self.path / CONFIG,
+            {
+                "format": FORMAT,
+                "source": source,
+                "n_images": len(names),
+                "settings": result.settings.model_dump(mode="json"),
+                "versions": library_versions(),
+                "threads": torch.get_num_threads(),
+            },
+        )
+
+    def write_metrics(self, metrics: Metrics) -> None:
+        """Write ``metrics.json``."""
+        write_json(self.path / METRICS, metrics.as_json())
+
+    def config(self) -> dict[str, Any]:
+        """The content of ``config.json``, checked."""
+        path = self.path / CONFIG
+        if not path.is_file():
+            raise InputError(f"{self.path} is not a run folder: it has no {CONFIG}")
+        try:
+            tree = json.loads(path.read_text())
+            if not isinstance(tree, dict) or "settings" not in tree:
+                raise ValueError("no settings in it")
+        except ValueError as error:
+            raise InputError(f"{path} is damaged: {error}") from None
+        if tree.get("format") != FORMAT:
+            raise InputError(f"{self.path} has run format {tree.get('format')}; this version reads format {FORMAT}")
+        return tree
+
+    def settings(self) -> Settings:
+        """The run's settings."""
+        try:
+            return checked_settings(self.config()["settings"])
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}") from None
+
+    def network(self) -> GATNetwork:
+        """The trained network."""
+        network = build_network(self.settings())
+        try:
+            network.load_state_dict(safetensors.torch.load_file(self.path / MODEL))
+        except (OSError, SafetensorError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"{self.path / MODEL} cannot be read as this run's model: {reason[:200]}") from None
+        return network.eval()
+
+    def clusters(self) -> tuple[list[str], list[int]]:
+        """Names and clusters of the images, in the order of ``clusters.csv``."""
+        path = self.path / CLUSTERS
+        try:
+            with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+                rows = list(csv.DictReader(file))
+            return [row["path"] for row in rows], [int(row["cluster"]) for row in rows]
+        except (OSError, KeyError, ValueError, TypeError) as error:
+            raise InputError(f"cannot read {path}: {error}") from None
+
+    def label_features(self) -> NDArray[np.float32]:
+        """Label features (N, k) of the images, in the order of ``clusters.csv``."""
+        try:
+            features: NDArray[np.float32] = np.load(self.path / LABEL_FEATURES, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"cannot read {self.path / LABEL_FEATURES}: {error}") from None
+        return features
+
+    def history(self) -> list[Record]:
+        """One record for each outer iteration."""
+        path = self.path / HISTORY
+        try:
+            return [Record(**json.loads(line)) for line in path.read_text().splitlines()]
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"cannot read {path}: {error}") from None
+
+    def metrics(self) -> dict[str, Any] | None:
+        """The scores, if the run was evaluated."""
+        path = self.path / METRICS
+        return dict(json.loads(path.read_text())) if path.is_file() else None
+
+
+def load_run(path: Path) -> RunFolder:
+    """An existing run folder; anything else is an error that says what is missing."""
+    if not path.is_dir():
+        raise InputError(f"{path} is not a run folder: there is no such folder")
+    run = RunFolder(path)
+    run.config()
+    return run
+
+
+@contextmanager
+def new_run(path: Path, overwrite: bool) -> Iterator[RunFolder]:
+    """A folder for a new run; if what happens inside fails, everything written to it is taken away again.
+
+    An existing folder must be empty. With ``overwrite`` it may hold an earlier run, which is replaced.
+    """
+    try:
+        check_free(path, overwrite)
+        existed = path.is_dir()
+        path.mkdir(parents=True, exist_ok=True)
+        _remove_run_entries(path)
+        (path / HISTORY).touch()
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror or error}") from None
+    try:
+        yield RunFolder(path)
+    except BaseException:
+        _remove_run_entries(path)
+        if not existed:
+            path.rmdir()
+        raise
+
+
+def _remove_run_entries(path: Path) -> None:
+    for name in RUN_ENTRIES:
+        entry = path / name
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink(missing_ok=True)

@@ -1,0 +1,47 @@
+"""What lies in a run folder, and whether a folder may become one.
+
+Light on imports, so that the command line can ask before it imports anything slow.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from gatcluster.errors import InputError
+
+CONFIG: Final = "config.json"  # all settings, the seed, versions; written last, because it makes the folder a run
+MODEL: Final = "model.safetensors"
+CLUSTERS: Final = "clusters.csv"
+LABEL_FEATURES: Final = "label_features.npy"
+HISTORY: Final = "history.jsonl"
+SKIPPED: Final = "skipped.csv"  # only if files could not be read
+METRICS: Final = "metrics.json"  # once evaluated
+CONTACT_SHEET: Final = "clusters.png"
+DEMO_IMAGES: Final = "demo-images"  # a folder; only the demo's run has it, and the next
+DEMO_LABELS: Final = "demo-labels.csv"
+
+RUN_ENTRIES: Final = frozenset(
+    {CONFIG, MODEL, CLUSTERS, LABEL_FEATURES, HISTORY, SKIPPED, METRICS, CONTACT_SHEET, DEMO_IMAGES, DEMO_LABELS}
+)
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written to, or that holds something.
+
+    With ``overwrite`` a folder may hold a run, whole or broken off, but nothing that a run does not write.
+    """
+    nearest = path.absolute()
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise InputError(f"cannot write to {path}: {nearest} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to {path}: no permission to write in {nearest}")
+    entries = [entry.name for entry in path.iterdir()] if path.exists() else []
+    if entries and not overwrite:
+        raise InputError(f"{path} exists and is not empty: give another folder, or --overwrite to replace a run in it")
+    foreign = sorted(set(entries) - RUN_ENTRIES)
+    if foreign:
+        raise InputError(f"{path} holds {foreign[0]}, which no run writes: --overwrite replaces only runs")

@@ -1,0 +1,137 @@
+"""The whole job: from a source to a run folder. The command line and the demo are thin around it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatcluster.data.images import ImageSet
+from gatcluster.errors import ConvergenceWarning, InputError
+from gatcluster.evaluation.labels import labels_from_csv, labels_from_folders
+from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
+from gatcluster.learning.callbacks import Callback
+from gatcluster.learning.fit import check_fittable, fit
+from gatcluster.model.inference import label_features
+from gatcluster.prepare import prepare, read_like
+from gatcluster.report.contact_sheet import contact_sheet
+from gatcluster.report.progress import LiveProgress, PlainProgress
+from gatcluster.runs.files import write_bytes
+from gatcluster.runs.folder import RunFolder, load_run, new_run
+from gatcluster.runs.layout import CONTACT_SHEET
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a fit found, in short."""
+
+    run: str
+    n_images: int
+    n_clusters: int
+    cluster_sizes: list[int]
+    cluster_confidence: list[float | None]  # mean over each cluster; None where it is empty
+    mean_confidence: float
+    recipe: str
+    seed: int
+    epochs: int
+    iterations: int
+    seconds: float
+    skipped: int
+    warnings: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary as plain data."""
+        return asdict(self)
+
+
+def fit_to_run(
+    source: Path, output: Path, overwrite: bool, progress: LiveProgress | PlainProgress, **choices: Any
+) -> Summary:
+    """Read a source, learn its clusters and write the run folder.
+
+    Args:
+        source: a folder of images or an array file.
+        output: the run folder to make.
+        overwrite: whether an earlier run there may be replaced.
+        progress: looks on.
+        choices: arguments of :func:`~gatcluster.prepare.prepare`.
+    """
+    began = time.monotonic()
+    images, settings = prepare(source, on_progress=progress.on_images, **choices)
+    check_fittable(settings)
+    with new_run(output, overwrite) as run:
+        return fit_images(images, settings, run, str(source.resolve()), [progress], began)
+
+
+def fit_images(
+    images: ImageSet, settings: Any, run: RunFolder, source: str, callbacks: Sequence[Callback], began: float
+) -> Summary:
+    """Learn the clusters of images and write everything to an open run folder."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        result = fit(images, settings, [run.history_writer(), *callbacks])
+    for warning in caught:
+        if not issubclass(warning.category, ConvergenceWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    try:
+        run.write(result, images.names, source, images.skipped)
+        write_bytes(run.path / CONTACT_SHEET, contact_sheet(images, result.label_features))
+    except OSError as error:
+        raise InputError(f"cannot write to {run.path}: {error.strerror or error}") from None
+    sizes, confidence = cluster_figures(result.label_features)
+    return Summary(
+        run=str(run.path),
+        n_images=len(images),
+        n_clusters=settings.n_clusters,
+        cluster_sizes=sizes,
+        cluster_confidence=confidence,
+        mean_confidence=float(result.label_features.max(axis=1).mean()),
+        recipe=settings.recipe,
+        seed=settings.seed,
+        epochs=result.history[-1].epoch,
+        iterations=len(result.history),
+        seconds=time.monotonic() - began,
+        skipped=len(images.skipped),
+        warnings=[str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)],
+    )
+
+
+def cluster_figures(features: NDArray[np.float32]) -> tuple[list[int], list[float | None]]:
+    """Size and mean confidence of each cluster, from label features (N, k)."""
+    clusters, confidence = features.argmax(axis=1), features.max(axis=1)
+    members = [confidence[clusters == cluster] for cluster in range(features.shape[1])]
+    return [len(part) for part in members], [float(part.mean()) if len(part) else None for part in members]
+
+
+def predict_source(
+    run_path: Path, source: Path, progress: LiveProgress | PlainProgress
+) -> tuple[ImageSet, NDArray[np.float32]]:
+    """Images of a source and their label features (N, k) by the model of a run."""
+    run = load_run(run_path)
+    settings, network = run.settings(), run.network()
+    images = read_like(source, settings.images, progress.on_images)
+    return images, label_features(network, images, settings)
+
+
+def evaluate_run(run_path: Path, labels: str | None) -> Metrics:
+    """Score a run against labels and write its ``metrics.json``.
+
+    Args:
+        run_path: the run folder.
+        labels: "folders", the path of a CSV file, or None for folders.
+    """
+    run = load_run(run_path)
+    names, clusters = run.clusters()
+    if labels is None or labels == "folders":
+        known = labels_from_folders(names)
+    else:
+        known = labels_from_csv(Path(labels), names, run.config().get("source"))
+    metrics = evaluate_clusters(known, clusters)
+    run.write_metrics(metrics)
+    return metrics
