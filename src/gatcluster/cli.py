@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
@@ -28,8 +29,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Group unlabelled images into k clusters, end to end from pixels.",
 )
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# File names are printed as they are: nothing in them is an emoji code or a colour.
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 _BAR_WIDTH = 24
 
@@ -234,12 +236,12 @@ def info(
         return
     for heading, entries in facts.items():
         if not isinstance(entries, dict):
-            out.print(f"[bold]{heading}[/]  {_plain(entries)}", soft_wrap=True)
+            out.print(f"[bold]{heading}[/]  {escape(_plain(entries))}", soft_wrap=True)
             continue
         out.print(f"[bold]{heading}[/]")
         table = Table.grid(padding=(0, 2))
         for name, value in entries.items():
-            table.add_row(f"  {name}", _plain(value))
+            table.add_row(f"  {name}", escape(_plain(value)))
         out.print(table)
 
 

@@ -7,6 +7,7 @@ a model is rebuilt from it alone. :func:`make_settings` turns what a user chose 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -85,16 +86,25 @@ class TrainingSettings(_Strict):
             raise ValueError("give either epochs or minutes, not both and not neither")
         return self
 
+    @model_validator(mode="after")
+    def _sub_batch_fits(self) -> TrainingSettings:
+        if self.sub_batch > self.batch_size:
+            raise ValueError(f"sub_batch is {self.sub_batch}, more than the batch_size of {self.batch_size}")
+        return self
 
-class WarmUpSettings(_Strict):
-    """What ``fast`` does before the paper's tasks begin: contrast, then a neighbour graph."""
 
-    share: Share = 0.6  # of the epochs or the minutes
-    batch_size: int = Field(default=256, ge=2)
-    learning_rate: Positive = 2e-3
-    temperature: Positive = 0.2
-    neighbours: int = Field(default=15, ge=1)
+class FastSettings(_Strict):
+    """What the `fast` recipe adds: contrast, and partitions of a neighbour graph."""
+
+    warm_up_share: Share = 0.55  # of the epochs or the minutes
     rounds: int = Field(default=3, ge=1)  # of (partition the graph, learn it)
+    batch_size: int = Field(default=128, ge=2)
+    learning_rate: Positive = 0.02
+    refining_rate: Positive = 0.01
+    temperature: Positive = 0.2
+    neighbours: int = Field(default=10, ge=1)
+    neighbour_share: Share = 0.5  # of the views that are of a neighbour, while the partition is learned
+    contrast_weight: float = Field(default=1.0, ge=0)  # beside the four tasks
 
 
 class Settings(_Strict):
@@ -109,12 +119,12 @@ class Settings(_Strict):
     network: NetworkSettings
     loss_weights: LossWeights = LossWeights()
     training: TrainingSettings
-    warm_up: WarmUpSettings | None  # None in the paper's recipe
+    fast: FastSettings | None  # None in the paper's recipe
 
     @model_validator(mode="after")
-    def _warm_up_belongs_to_fast(self) -> Settings:
-        if (self.recipe == "fast") != (self.warm_up is not None):
-            raise ValueError("recipe 'fast' needs warm_up settings, recipe 'paper' has none")
+    def _fast_has_its_settings(self) -> Settings:
+        if (self.recipe == "fast") != (self.fast is not None):
+            raise ValueError("recipe 'fast' needs settings of its own, recipe 'paper' has none")
         return self
 
 
@@ -145,6 +155,12 @@ PRESETS: Final[dict[str, Preset]] = {
     "imagenet-dog-128": Preset(size=128, batch_size=1500, n_clusters=15, grey=False),
     "cifar10": Preset(size=32, batch_size=4000, n_clusters=10),
     "cifar100-20": Preset(size=32, batch_size=6000, n_clusters=20),
+}
+
+# `fast` measures the same four tasks on other scales: logarithms, and pairs that are balanced.
+RECIPE_LOSS_WEIGHTS: Final[dict[Recipe, LossWeights]] = {
+    "paper": LossWeights(),
+    "fast": LossWeights(relation=1, transformation=1, attention=1, entropy=1),
 }
 
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
@@ -180,6 +196,9 @@ def check_choices(
     n_clusters: int, recipe: str, preset: str | None, epochs: int | None = None, minutes: float | None = None
 ) -> None:
     """Refuse what can be refused before a single image is read."""
+    for name, number in (("n_clusters", n_clusters), ("epochs", epochs or 1), ("minutes", minutes or 1)):
+        if not isinstance(number, Real):
+            raise InputError(f"{name} must be a number, not {number!r}")
     if n_clusters < 2:
         raise InputError(f"k is {n_clusters}: at least 2 clusters are needed")
     if recipe not in ("fast", "paper"):
@@ -216,14 +235,17 @@ def make_settings(
     if n_clusters > n_images:
         raise InputError(f"k is {n_clusters}, but there are only {n_images} images: give a smaller k or more images")
     known_preset = find_preset(preset)
-    wanted_batch = batch_size or (known_preset.batch_size if known_preset else 1000)
-    batch_size = min(wanted_batch, n_images)
+    if batch_size is None:
+        batch_size = known_preset.batch_size if known_preset else 1000
+    batch_size = min(batch_size, n_images)
+    if sub_batch is None:
+        sub_batch = 32 if recipe == "paper" else 128
     if epochs is None and minutes is None:
         epochs = default_epochs(recipe, n_images, batch_size)
     training: dict[str, Any] = {
         "batch_size": batch_size,
         "target_sub_batch": _target_sub_batch(images.size),
-        "sub_batch": min(sub_batch or (32 if recipe == "paper" else 128), batch_size),
+        "sub_batch": min(sub_batch, batch_size),
         "epochs": epochs,
         "minutes": minutes,
         "patience": patience,
@@ -238,16 +260,16 @@ def make_settings(
             "precision": precision,
             "images": images.model_dump(),
             "network": {"preset": preset},
-            "loss_weights": (loss_weights or LossWeights()).model_dump(),
+            "loss_weights": (loss_weights or RECIPE_LOSS_WEIGHTS[recipe]).model_dump(),
             "training": training,
-            "warm_up": {} if recipe == "fast" else None,
+            "fast": {} if recipe == "fast" else None,
         }
     )
 
 
 def _target_sub_batch(size: tuple[int, int]) -> int:
-    """An m₁ that keeps the activations of step 1 to a few hundred megabytes, whatever the image size."""
-    return max(16, min(500, 500 * 32 * 32 // (size[0] * size[1])))
+    """An m₁ whose activations take some tens of megabytes, whatever the image size; larger ones are not faster."""
+    return max(8, min(500, 128 * 32 * 32 // (size[0] * size[1])))
 
 
 def checked_settings(tree: Any) -> Settings:

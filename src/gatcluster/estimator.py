@@ -185,16 +185,16 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The cluster of each image, (N,)."""
-        clusters: NDArray[np.int64] = self.transform(X).argmax(axis=1)
+        clusters: NDArray[np.int64] = self.predict_proba(X).argmax(axis=1)
         return clusters
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The label features of each image, (N, k): how surely it belongs to each cluster."""
-        return self.transform(X)
+        return label_features(self._placed_network(), self._images_like_training(X), self.settings_)
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """The label features of each image, (N, k)."""
-        return label_features(self._placed_network(), self._images_like_training(X), self.settings_)
+        """The label features of each image, (N, k), in the container that ``set_output`` asks for."""
+        return self.predict_proba(X)
 
     def attention_maps(self, X: Any) -> NDArray[np.float32]:
         """Where the network looks in each image: (N, H', W') in (0, 1], at the resolution of its feature map."""
@@ -202,7 +202,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     def score(self, X: Any, y: Any = None) -> float:
         """How much a cluster tells of an image, without labels: mutual information as a share of log k, in [0, 1]."""
-        return information_score(self.transform(X))
+        return information_score(self.predict_proba(X))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model and its clusters to a run folder."""
@@ -257,9 +257,10 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """``X`` with scikit-learn's checks of arrays; paths and tensors pass, to be checked where they are read."""
         if names_files(X) or isinstance(X, torch.Tensor):
             return X
+        least = 2 if reset else 1  # images: two clusters hold one each
         if getattr(X, "ndim", 2) > 2:
-            return check_array(X, allow_nd=True, dtype=None, estimator=self, input_name="X")
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            return check_array(X, allow_nd=True, dtype=None, ensure_min_samples=least, estimator=self, input_name="X")
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=least)
 
     def _images_like_training(self, X: Any) -> ImageSet:
         check_is_fitted(self)
@@ -273,6 +274,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
 

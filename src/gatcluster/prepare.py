@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Literal, get_args
 
 from gatcluster.config import (
     Augment,
@@ -54,6 +56,9 @@ def prepare(
         InputError: what cannot be used, named, before any training begins.
     """
     check_choices(n_clusters, recipe, preset, epochs, minutes)
+    _check_choice("augment", augment, ("auto", *get_args(Augment)))
+    _check_choice("colour", colour, get_args(Colour))
+    _check_choice("resize", resize, get_args(Resize))
     size = _height_and_width(image_size)
     known_preset = find_preset(preset)
     if size is None and known_preset is not None and names_files(source):
@@ -100,7 +105,10 @@ def read_like(source: Any, form: ImageSettings, on_progress: OnProgress | None =
 def _height_and_width(size: ImageSize) -> tuple[int, int] | None:
     if size is None:
         return None
-    height, width = (size, size) if isinstance(size, int) else size
+    sides = (size, size) if isinstance(size, Integral) else size
+    if not (isinstance(sides, Sequence) and len(sides) == 2 and all(isinstance(side, Integral) for side in sides)):
+        raise InputError(f"cannot use image size {size!r}: give a whole number, or height and width")
+    height, width = (int(side) for side in sides)
     if min(height, width) < 8:
         raise InputError(f"image size {height}x{width} is too small: each side must be at least 8")
     if max(height, width) > 4096:
@@ -108,7 +116,10 @@ def _height_and_width(size: ImageSize) -> tuple[int, int] | None:
     return height, width
 
 
+def _check_choice(name: str, choice: Any, choices: tuple[str, ...]) -> None:
+    if choice not in choices:
+        raise InputError(f"unknown {name} '{choice}'; give one of: {', '.join(choices)}")
+
+
 def _is_grey(colour: Colour, by_default: bool) -> bool:
-    if colour not in ("auto", "grey", "colour"):
-        raise InputError(f"unknown colour '{colour}'; give auto, grey or colour")
     return by_default if colour == "auto" else colour == "grey"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatcluster.config import Settings
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.evaluation.labels import labels_from_csv, labels_from_folders
@@ -70,7 +71,7 @@ def fit_to_run(
 
 
 def fit_images(
-    images: ImageSet, settings: Any, run: RunFolder, source: str, callbacks: Sequence[Callback], began: float
+    images: ImageSet, settings: Settings, run: RunFolder, source: str, callbacks: Sequence[Callback], began: float
 ) -> Summary:
     """Learn the clusters of images and write everything to an open run folder."""
     with warnings.catch_warnings(record=True) as caught:

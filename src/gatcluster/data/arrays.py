@@ -29,11 +29,18 @@ def images_from_array(
         value_range: the floats that stand for black and white; by default 0 and 1.
     """
     is_tensor = isinstance(array, torch.Tensor)
+    if is_tensor and array.dtype == torch.bfloat16:  # a type that NumPy does not have
+        array = array.float()
     values = array.detach().cpu().numpy() if is_tensor else np.asarray(array)
     if values.dtype == object or not (np.issubdtype(values.dtype, np.number) or values.dtype == bool):
         raise InputError(f"images must be numbers, but the array holds {values.dtype}")
     if np.issubdtype(values.dtype, np.complexfloating):
         raise InputError("Complex data not supported: images must be real numbers")
+    if values.ndim == 2 and size is not None and tuple(size) != (1, values.shape[1]):
+        raise InputError(
+            f"rows of {values.shape[1]} values are no images of {size[0]}x{size[1]} pixels: "
+            "reshape the array to (N, H, W). Reshape your data if it is one image: array[None]"
+        )
     pixels = _as_pixels(_with_four_axes(values, channels_second=is_tensor), value_range, any_range=values.ndim == 2)
     if size is not None and pixels.shape[1:3] != tuple(size):
         pixels = _resized(pixels, size)
@@ -71,8 +78,8 @@ def _as_pixels(values: NDArray[Any], value_range: tuple[float, float] | None, an
     if values.dtype == np.uint8 and not any_range:
         return values
     if values.dtype == bool and not any_range:
-        white: Pixels = values.astype(np.uint8) * np.uint8(255)
-        return white
+        lit: Pixels = values.astype(np.uint8) * np.uint8(255)
+        return lit
     low, high = values.min(), values.max()
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InputError("the array holds NaN or infinity: replace such values before clustering")
@@ -94,7 +101,7 @@ def _resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """Every image resampled to ``size`` (height, width), with a filter that does not alias."""
     out = np.empty((len(pixels), *size, pixels.shape[3]), dtype=pixels.dtype)
     for start in range(0, len(pixels), _RESIZE_BATCH):
-        part = torch.from_numpy(np.ascontiguousarray(pixels[start : start + _RESIZE_BATCH]))
+        part = torch.from_numpy(np.require(pixels[start : start + _RESIZE_BATCH], requirements=["C", "W"]))
         scaled = torch.nn.functional.interpolate(
             part.permute(0, 3, 1, 2).float(), size=size, mode="bilinear", antialias=True
         ).permute(0, 2, 3, 1)

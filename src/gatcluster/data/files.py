@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -69,7 +70,7 @@ def read_files(
         try:
             pixels[len(kept)] = decode(path, size, channels, resize)
             kept.append(name)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        except Exception as error:  # on a damaged file Pillow's decoders may raise anything
             skipped.append(Skipped(name, _reason(error)))
         if on_progress is not None:
             on_progress(position + 1, len(paths))
@@ -83,13 +84,9 @@ def read_files(
 def decode(path: Path, size: tuple[int, int], channels: int, resize: Resize) -> NDArray[np.uint8]:
     """One image file as (H, W, channels): upright, without transparency, at ``size``."""
     height, width = size
-    with warnings.catch_warnings():
-        # A decompression bomb must be an error here, not a warning; other warnings of Pillow do not concern a user.
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(path) as file:
-            file.draft("RGB" if channels == 3 else "L", (2 * width, 2 * height))
-            image = _flattened(ImageOps.exif_transpose(file), "RGB" if channels == 3 else "L")
+    with _strict_pillow(), Image.open(path) as file:
+        file.draft("RGB" if channels == 3 else "L", (2 * width, 2 * height))
+        image = _flattened(ImageOps.exif_transpose(file), "RGB" if channels == 3 else "L")
     if resize == "crop":
         image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
     else:
@@ -97,11 +94,20 @@ def decode(path: Path, size: tuple[int, int], channels: int, resize: Resize) -> 
     return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
 
 
+@contextmanager
+def _strict_pillow() -> Iterator[None]:
+    """A decompression bomb is an error, not a warning; other warnings of Pillow do not concern a user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
 def _flattened(image: Image.Image, mode: str) -> Image.Image:
     """The image in ``mode`` ("L" or "RGB"): deep greys scaled to 8 bits, transparency laid over white."""
     if image.mode.startswith(("I", "F")):
         values = np.asarray(image, dtype=np.float64)
-        deepest = 65535 if values.max() > 255 else 255
+        deepest = 65535 if image.mode.startswith("I;16") or values.max() > 255 else 255
         image = Image.fromarray((values.clip(0, deepest) * (255 / deepest)).astype(np.uint8))
     if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
@@ -116,10 +122,10 @@ def _natural_form(paths: Iterable[Path]) -> tuple[tuple[int, int], int]:
     grey = True
     for path in paths:
         try:
-            with Image.open(path) as image:
+            with _strict_pillow(), Image.open(path) as image:
                 sizes.append((image.height, image.width))
                 grey = grey and image.mode in _GREY_MODES
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        except Exception:
             continue  # named with its reason when it is decoded
     if len(set(sizes)) == 1 and max(sizes[0]) <= _LARGEST_NATURAL_SIDE:
         return sizes[0], 1 if grey else 3

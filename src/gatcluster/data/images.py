@@ -47,5 +47,5 @@ class ImageSet:
 
     def batch(self, indices: NDArray[np.int64] | slice) -> Tensor:
         """Images (n, C, H, W) as floats with black 0 and white 1, in channels-last memory."""
-        pixels = torch.from_numpy(np.ascontiguousarray(self.pixels[indices])).permute(0, 3, 1, 2)
+        pixels = torch.from_numpy(np.require(self.pixels[indices], requirements=["C", "W"])).permute(0, 3, 1, 2)
         return pixels.float().div_(255) if pixels.dtype == torch.uint8 else pixels

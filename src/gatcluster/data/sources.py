@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -69,7 +71,7 @@ def _load_array(path: Path) -> Any:
             if len(wanted) != 1:
                 raise InputError(f"{path} holds {len(wanted)} arrays ({', '.join(wanted)}): name one of them 'images'")
             return loaded[wanted[0]]
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"cannot read {path} as an array: {error}") from None

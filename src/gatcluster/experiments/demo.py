@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from PIL import Image
@@ -40,16 +42,18 @@ def run_demo(
 ) -> tuple[Summary, dict[str, Metrics]]:
     """Cluster the digits as a user would cluster a folder, and score the clusters beside those of plain k-means."""
     began = time.monotonic()
-    with new_run(output, overwrite) as run:
-        folder = run.path / DEMO_IMAGES
-        labels = write_digits(folder)
+    with TemporaryDirectory() as scratch:
+        digits = Path(scratch) / DEMO_IMAGES
+        labels = write_digits(digits)
         images, settings = prepare(
-            folder, n_clusters=10, seed=seed, epochs=epochs, minutes=minutes, on_progress=progress.on_images
+            digits, n_clusters=10, seed=seed, epochs=epochs, minutes=minutes, on_progress=progress.on_images
         )
-        write_csv(run.path / DEMO_LABELS, ("path", "label"), zip(images.names, labels, strict=True))
-        summary = fit_images(images, settings, run, str(folder.resolve()), [progress], began)
-        scores = {
-            "gatcluster": evaluate_run(run.path, str(run.path / DEMO_LABELS)),
-            "k-means on pixels": evaluate_clusters(labels, kmeans_on_pixels(images, 10, seed)),
-        }
+        with new_run(output, overwrite) as run:  # not earlier: what cannot be used must not cost an earlier run
+            folder = shutil.copytree(digits, run.path / DEMO_IMAGES)
+            write_csv(run.path / DEMO_LABELS, ("path", "label"), zip(images.names, labels, strict=True))
+            summary = fit_images(images, settings, run, str(folder.resolve()), [progress], began)
+            scores = {
+                "gatcluster": evaluate_run(run.path, str(run.path / DEMO_LABELS)),
+                "k-means on pixels": evaluate_clusters(labels, kmeans_on_pixels(images, 10, seed)),
+            }
     return summary, scores

@@ -1,55 +1,207 @@
-"""The `fast` recipe: the paper's tasks, with relations from a neighbour graph in place of k-means on noise."""
+"""The `fast` recipe: the paper's tasks, with relations from a neighbour graph in place of k-means on noise.
+
+First contrast warms up the backbone. Then, round by round: embed all images, join each to its nearest neighbours, cut
+this graph into k parts, and learn the parts with the paper's four tasks while contrast goes on. The clusters are the
+label head's, as in the paper.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from gatcluster.learning.budget import StageBudget
-from gatcluster.learning.contrast import warm_up
-from gatcluster.learning.neighbours import nearest_neighbours, shared_neighbour_graph, spectral_partition
-from gatcluster.learning.targets import balanced_targets, sharpened_targets
-from gatcluster.learning.trainer import Indices, TargetMaker, Targets, Trainer
+from gatcluster.config import FastSettings
+from gatcluster.learning.budget import Budget, StageBudget
+from gatcluster.learning.contrast import contrastive_loss, projection_head
+from gatcluster.learning.fast_losses import fast_total_loss
+from gatcluster.learning.muon import fast_optimizers
+from gatcluster.learning.neighbours import (
+    Partition,
+    nearest_neighbours,
+    renumbered,
+    shared_neighbour_graph,
+    spectral_partition,
+)
+from gatcluster.learning.trainer import Indices, Trainer, random_batches
 from gatcluster.model.inference import infer
+from gatcluster.model.network import GATNetwork, NetworkOutput
+
+_RISING_STEPS = 20  # in which the learning rate of a stage grows to its full height
+_CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
+_ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
+_SURE = 0.5  # images at least this surely in a part need not be told apart from others of it
 
 
 def learn_fast(trainer: Trainer) -> None:
-    """Warm up the backbone; then, round by round, partition the neighbour graph and learn it with the four tasks."""
-    settings = trainer.settings.warm_up
+    """Warm up; then partition the neighbour graph and learn it, round by round."""
+    settings = trainer.settings.fast
     assert settings is not None
-    warm_up(trainer, StageBudget(trainer.budget, end=settings.share))
-    rate = trainer.settings.training.learning_rate
+    learner = _FastLearner(trainer, settings)
+    learner.warm_up(StageBudget(trainer.budget, end=settings.warm_up_share))
+    parts_before: NDArray[np.int64] | None = None
     for round_ in range(settings.rounds):
         if trainer.stopped:
             return
-        targets = partition_targets(_partition(trainer), trainer.settings.n_clusters)
-        end = settings.share + (1 - settings.share) * (round_ + 1) / settings.rounds
-        trainer.algorithm_1(targets, StageBudget(trainer.budget, end), learning_rate=lambda spent: rate)
+        neighbours, partition = learner.partition()
+        if parts_before is not None:
+            partition = renumbered(partition, parts_before, trainer.settings.n_clusters)
+        parts_before = partition.parts
+        end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
+        is_last = round_ == settings.rounds - 1
+        learner.learn_partition(neighbours, partition, StageBudget(trainer.budget, end), is_last)
 
 
-def partition_targets(partition: Tensor, n_clusters: int) -> TargetMaker:
-    """Targets that pull the label features towards a partition of all images, and relations read from it.
+class _Contrasted(nn.Module):
+    """The network, with a projection for contrast beside its heads."""
 
-    Args:
-        partition: (N,), a cluster for each image.
-        n_clusters: k.
-    """
+    def __init__(self, network: GATNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self.projection = projection_head(network.backbone.channels)
 
-    def make_targets(batch: Indices, label_features: Tensor) -> Targets:
-        assignments = partition[torch.from_numpy(batch)]  # (M,)
-        belief = 0.5 * label_features + 0.5 * torch.nn.functional.one_hot(assignments, n_clusters)  # (M, k)
-        return Targets(balanced_targets(belief), sharpened_targets(belief), assignments)
-
-    return make_targets
+    def forward(self, images: Tensor, with_heads: bool) -> tuple[Tensor, NetworkOutput | None]:
+        features = self.network.backbone(images)
+        projected = self.projection(features.mean(dim=(2, 3)))
+        return projected, self.network.heads(features) if with_heads else None
 
 
-def _partition(trainer: Trainer) -> Tensor:
-    settings = trainer.settings.warm_up
-    assert settings is not None
-    embedding = infer(trainer.network, trainer.network.embedding, trainer.images, trainer.settings)
-    neighbours = nearest_neighbours(embedding - embedding.mean(dim=0), min(settings.neighbours, len(embedding) - 1))
-    partition = spectral_partition(
-        shared_neighbour_graph(neighbours), trainer.settings.n_clusters, seed=int(trainer.random.integers(2**31))
-    )
-    return torch.from_numpy(partition.astype(np.int64))
+class _Step(NamedTuple):
+    """What one batch says before the optimisers take their step."""
+
+    loss: Tensor  # to descend
+    parts_of_loss: dict[str, Tensor]  # to record
+    label_features: Tensor | None = None  # (n, k) of the batch, where the stage has clusters
+
+
+class _FastLearner:
+    """The two kinds of training that `fast` alternates with the partition of the graph."""
+
+    def __init__(self, trainer: Trainer, settings: FastSettings) -> None:
+        self.trainer = trainer
+        self.settings = settings
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(trainer.settings.seed)
+            module = _Contrasted(trainer.network)
+        self.model, *self.optimizers = trainer.fabric.setup(module, *fast_optimizers(module))
+        self.model.train()
+        self.n = min(settings.batch_size, len(trainer.images))
+        self.batches = random_batches(len(trainer.images), self.n, trainer.random)
+
+    def warm_up(self, budget: Budget) -> None:
+        """Train the backbone on contrast."""
+
+        def step(batch: Indices) -> _Step:
+            images = self.trainer.transformed(np.concatenate([batch, batch]))
+            projected, _ = self.model(images, with_heads=False)
+            contrast = contrastive_loss(projected, self.settings.temperature)
+            return _Step(contrast, {"contrast": contrast})
+
+        self._train("warm-up", step, budget, self.settings.learning_rate, fall=0.8)
+
+    def partition(self) -> tuple[NDArray[np.int64], Partition]:
+        """Each image's nearest neighbours (N, n), and the parts that the graph of them falls into."""
+        trainer = self.trainer
+        embedding = infer(trainer.network, trainer.network.embedding, trainer.images, trainer.settings)
+        neighbours = nearest_neighbours(embedding, min(self.settings.neighbours, len(embedding) - 1))
+        seed = int(trainer.random.integers(2**31))
+        return neighbours, spectral_partition(shared_neighbour_graph(neighbours), trainer.settings.n_clusters, seed)
+
+    def learn_partition(
+        self, neighbours: NDArray[np.int64], partition: Partition, budget: Budget, is_last: bool
+    ) -> None:
+        """Learn the parts of the graph with the four tasks, contrast beside them."""
+        settings, device = self.settings, self.trainer.fabric.device
+        k, weights = self.trainer.settings.n_clusters, self.trainer.settings.loss_weights
+        sizes = np.bincount(partition.parts, minlength=k) + 1.0  # a part that emptied may fill again
+        prior = torch.from_numpy(sizes / sizes.sum()).float().to(device)  # (k,)
+        trust = torch.from_numpy(partition.confidence**2)  # (N,)
+        all_parts = torch.from_numpy(partition.parts)  # (N,)
+
+        def step(batch: Indices) -> _Step:
+            views = np.concatenate([batch, self._partners(batch, neighbours, partition.parts)])  # (2n,)
+            parts, confidence = all_parts[views].to(device), trust[views].to(device)
+            projected, output = self.model(self.trainer.transformed(views), with_heads=True)
+            losses = fast_total_loss(
+                output.label_features, output.attention_label_features, parts, confidence, prior, weights
+            )
+            sure_parts = torch.where(confidence > _SURE, parts, -1)
+            contrast = contrastive_loss(projected, settings.temperature, sure_parts)
+            return _Step(
+                losses.total + settings.contrast_weight * contrast,
+                {**losses._asdict(), "contrast": contrast},
+                output.label_features[: len(batch)],
+            )
+
+        self._train("clustering", step, budget, settings.refining_rate, fall=0.95 if is_last else 0.7)
+
+    def _partners(self, batch: Indices, neighbours: NDArray[np.int64], parts: NDArray[np.int64]) -> Indices:
+        """For each image of the batch the image whose view it has to find: itself, or a near one of the same part."""
+        random = self.trainer.random
+        close = neighbours[batch, random.integers(0, min(_CLOSE_NEIGHBOURS, neighbours.shape[1]), len(batch))]
+        takes_close = (random.random(len(batch)) < self.settings.neighbour_share) & (parts[close] == parts[batch])
+        return np.where(takes_close, close, batch)
+
+    def _train(
+        self, stage: str, step: Callable[[Indices], _Step], budget: Budget, full_rate: float, fall: float
+    ) -> None:
+        """Descend the loss of batch after batch until the budget is spent; a record for about every M images.
+
+        Args:
+            stage: its name.
+            step: computes the loss of a batch.
+            budget: the stage's.
+            full_rate: the learning rate after the first steps.
+            fall: the share of it that is taken away, evenly, until the end.
+        """
+        trainer = self.trainer
+        steps_per_record = max(1, trainer.settings.training.batch_size // self.n)
+        taken = 0
+        while budget.spent < 1 and not trainer.stopped:
+            began = time.monotonic()
+            batches: list[Indices] = []
+            steps: list[_Step] = []
+            while len(steps) < steps_per_record and budget.spent < 1:
+                rate = full_rate * min(1.0, (taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
+                batch = next(self.batches)
+                result = step(batch)
+                self._descend(result.loss, rate)
+                batches.append(batch)
+                steps.append(_detached(result))
+                taken += 1
+                budget.spend(self.n / len(trainer.images))
+                trainer.report_progress(stage)
+            features = [s.label_features for s in steps if s.label_features is not None]
+            trainer.finish_iteration(
+                stage,
+                began,
+                n_trained=self.n * len(steps),
+                epochs=self.n * len(steps) / len(trainer.images),
+                losses={
+                    name: float(torch.stack([s.parts_of_loss[name] for s in steps]).mean())
+                    for name in steps[0].parts_of_loss
+                },
+                learning_rate=rate,
+                **(trainer.clustering_figures(np.concatenate(batches), torch.cat(features)) if features else {}),
+            )
+
+    def _descend(self, loss: Tensor, rate: float) -> None:
+        """One step of both optimisers."""
+        for optimizer, share in zip(self.optimizers, (1.0, _ADAM_SHARE), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * share
+            optimizer.zero_grad(set_to_none=True)
+        self.trainer.fabric.backward(loss)
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+def _detached(step: _Step) -> _Step:
+    """The step without its graph."""
+    features = None if step.label_features is None else step.label_features.detach().float().cpu()
+    return _Step(step.loss.detach(), {name: part.detach() for name, part in step.parts_of_loss.items()}, features)

@@ -136,7 +136,7 @@ class Trainer:
                 epochs=1 / batches_per_epoch,
                 losses=_means(losses),
                 learning_rate=optimizer.param_groups[0]["lr"],
-                **self._clustering_figures(batch, label_features, targets),
+                **self.clustering_figures(batch, label_features, targets.fell_back),
             )
 
     def paper_targets(self, batch: Indices, label_features: Tensor) -> Targets:
@@ -233,13 +233,19 @@ class Trainer:
         optimizer.step()
         return Losses(*(loss.detach() for loss in losses))
 
-    def _clustering_figures(self, batch: Indices, label_features: Tensor, targets: Targets) -> dict[str, Any]:
-        """What a record says of clusters, from step 1; also remembers where each image was."""
+    def clustering_figures(self, batch: Indices, label_features: Tensor, fell_back: bool = False) -> dict[str, Any]:
+        """What a record says of clusters; also remembers where each image of the batch was.
+
+        Args:
+            batch: (M,), the images' indices.
+            label_features: (M, k), on the CPU.
+            fell_back: whether the relations of this batch fell back to identity.
+        """
         confidence, clusters = label_features.max(dim=1)
         before, now = self.clusters[batch], clusters.numpy()
         seen = before >= 0
         self.clusters[batch] = now
-        self._relation_fallbacks += targets.fell_back
+        self._relation_fallbacks += fell_back
         return {
             "cluster_sizes": np.bincount(
                 self.clusters[self.clusters >= 0], minlength=self.settings.n_clusters

@@ -142,36 +142,34 @@ def paper_backbone(preset: str, in_channels: int, n_clusters: int, size: tuple[i
     return Backbone(modules, channels, (map_side(table, size[0]), map_side(table, size[1])))
 
 
-# The lean family halves the image until its longer side is at most this; the attention map has that resolution.
-_LEAN_MAP_SIDE: Final = 8
+# The lean family halves the image until its shorter side is less than this; the attention map has that resolution.
+_LEAN_MAP_SIDE: Final = 6
 # From this side on, the first convolution itself takes every second pixel: most of the time would go there otherwise.
-_LEAN_LARGE_SIDE: Final = 48
-_LEAN_LEVELS_OF_GROWTH: Final = 2  # channels double at the first two halvings: width, 2 width, 4 width, 4 width, ...
+_LEAN_LARGE_SIDE: Final = 24
+_LEAN_GROWTH: Final = ((32, 8), (0, 4))  # from this image side on, the last layer has so many times the first's width
 
 
 def lean_backbone(in_channels: int, size: tuple[int, int], width: int) -> Backbone:
     """A small backbone for any image size and channel count, made to be quick on a CPU.
 
-    Padded 3x3 convolutions keep even the smallest map whole, and a side is halved only while there is something to
-    halve, so that one-row images pass too.
+    Convolutions are padded, and a side is halved only while there is something to halve, so that the smallest images
+    pass too, and images of one row.
 
     Args:
         in_channels: channels of the images.
         size: height and width of the images.
-        width: channels of the first convolution; the last has four times as many.
+        width: channels of the first convolution; they double at every halving, up to 4 times (8 from 32 pixels on).
     """
-    side = list(size)
-    stride = 2 if max(size) >= _LEAN_LARGE_SIDE else 1
-    modules = _conv_bn_relu(in_channels, width, kernel=3, padding=1, stride=stride)
-    side = [-(-s // stride) for s in side]
-    channels, level = width, 0
-    while level < _LEAN_LEVELS_OF_GROWTH or max(side) > _LEAN_MAP_SIDE:
-        level += 1
-        if max(side) > _LEAN_MAP_SIDE // 2:
-            factor = [2 if s >= 2 else 1 for s in side]
-            modules.append(nn.MaxPool2d((factor[0], factor[1])))
-            side = [s // f for s, f in zip(side, factor, strict=True)]
-        wider = width * 2 ** min(level, _LEAN_LEVELS_OF_GROWTH)
-        modules += _conv_bn_relu(channels, wider, kernel=3, padding=1)
-        channels = wider
-    return Backbone(modules, channels, (side[0], side[1]))
+    shorter = min(size)
+    widest = width * next(growth for side, growth in _LEAN_GROWTH if shorter >= side)
+    stride, kernel = (2, 5) if shorter >= _LEAN_LARGE_SIDE else (1, 3)
+    modules = _conv_bn_relu(in_channels, width, kernel, padding=kernel // 2, stride=stride)
+    height, width_left = (-(-side // stride) for side in size)
+    channels = width
+    while max(height, width_left) >= _LEAN_MAP_SIDE:
+        wider = min(2 * channels, widest)
+        factor = (2 if height > 1 else 1, 2 if width_left > 1 else 1)
+        modules += [*_conv_bn_relu(channels, wider, kernel=3, padding=1), nn.MaxPool2d(factor)]
+        channels, height, width_left = wider, height // factor[0], width_left // factor[1]
+    modules += _conv_bn_relu(channels, min(2 * channels, widest), kernel=3, padding=1)
+    return Backbone(modules, min(2 * channels, widest), (height, width_left))

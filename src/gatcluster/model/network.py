@@ -38,7 +38,10 @@ class GATNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> NetworkOutput:
         """Both heads, for training: images (N, C, H, W) in [0, 1]."""
-        features = self.backbone(images)
+        return self.heads(self.backbone(images))
+
+    def heads(self, features: Tensor) -> NetworkOutput:
+        """Both heads on image features (N, C, H, W)."""
         label_features, convolved = self.label_head(features)
         attention_label_features, attention_map = self.attention_head(features, convolved)
         return NetworkOutput(label_features, attention_label_features, attention_map)
@@ -71,4 +74,5 @@ def build_network(settings: Settings) -> GATNetwork:
         else:
             backbone = paper_backbone(network.preset, settings.images.network_channels, k, settings.images.size)
             head_channels = k
-        return GATNetwork(backbone, k, head_channels, network.alpha)
+        # One memory layout from the first: another picks other kernels, and a loaded model would differ in the last bits.
+        return GATNetwork(backbone, k, head_channels, network.alpha).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,20 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, tree: Any) -> None:
-    """Write plain data as JSON."""
-    write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
+    """Write plain data as JSON. Of names that are not valid Unicode, the odd bytes become JSON's own escapes."""
+    write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table as CSV, with Unix line ends."""
+    return "".join(_csv_line(row) for row in chain([header], rows))
+
+
+def _csv_line(row: Sequence[Any]) -> str:
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return buffer.getvalue()
+    # Only characters of the line end are quoted: to have a carriage return in a name quoted too, write both, then cut.
+    csv.writer(buffer, lineterminator="\r\n").writerow(row)
+    return buffer.getvalue().removesuffix("\r\n") + "\n"
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

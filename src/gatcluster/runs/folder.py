@@ -12,11 +12,12 @@ import json
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 import safetensors.torch
@@ -40,9 +41,9 @@ from gatcluster.runs.layout import (
     LABEL_FEATURES,
     METRICS,
     MODEL,
-    RUN_ENTRIES,
     SKIPPED,
     check_free,
+    is_run_entry,
 )
 
 FORMAT: Final = 1  # of the run folder; grows when older readers could no longer make sense of it
@@ -127,10 +128,10 @@ class RunFolder:
         if not path.is_file():
             raise InputError(f"{self.path} is not a run folder: it has no {CONFIG}")
         try:
-            tree = json.loads(path.read_text())
+            tree = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(tree, dict) or "settings" not in tree:
                 raise ValueError("no settings in it")
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {error}") from None
         if tree.get("format") != FORMAT:
             raise InputError(f"{self.path} has run format {tree.get('format')}; this version reads format {FORMAT}")
@@ -138,10 +139,11 @@ class RunFolder:
 
     def settings(self) -> Settings:
         """The run's settings."""
+        tree = self.config()["settings"]
         try:
-            return checked_settings(self.config()["settings"])
+            return checked_settings(tree)
         except InputError as error:
-            raise InputError(f"{self.path}: {error}") from None
+            raise InputError(f"{self.path / CONFIG} is damaged: {error}") from None
 
     def network(self) -> GATNetwork:
         """The trained network."""
@@ -160,14 +162,14 @@ class RunFolder:
             with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
                 rows = list(csv.DictReader(file))
             return [row["path"] for row in rows], [int(row["cluster"]) for row in rows]
-        except (OSError, KeyError, ValueError, TypeError) as error:
+        except (OSError, KeyError, ValueError, TypeError, csv.Error) as error:
             raise InputError(f"cannot read {path}: {error}") from None
 
     def label_features(self) -> NDArray[np.float32]:
         """Label features (N, k) of the images, in the order of ``clusters.csv``."""
         try:
             features: NDArray[np.float32] = np.load(self.path / LABEL_FEATURES, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
             raise InputError(f"cannot read {self.path / LABEL_FEATURES}: {error}") from None
         return features
 
@@ -175,14 +177,19 @@ class RunFolder:
         """One record for each outer iteration."""
         path = self.path / HISTORY
         try:
-            return [Record(**json.loads(line)) for line in path.read_text().splitlines()]
+            return [Record(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"cannot read {path}: {error}") from None
 
     def metrics(self) -> dict[str, Any] | None:
         """The scores, if the run was evaluated."""
         path = self.path / METRICS
-        return dict(json.loads(path.read_text())) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"cannot read {path}: {error}") from None
 
 
 def load_run(path: Path) -> RunFolder:
@@ -213,13 +220,13 @@ def new_run(path: Path, overwrite: bool) -> Iterator[RunFolder]:
     except BaseException:
         _remove_run_entries(path)
         if not existed:
-            path.rmdir()
+            with suppress(OSError):  # what others put there stays, and must not hide the error
+                path.rmdir()
         raise
 
 
 def _remove_run_entries(path: Path) -> None:
-    for name in RUN_ENTRIES:
-        entry = path / name
+    for entry in [entry for entry in path.iterdir() if is_run_entry(entry.name)]:
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:

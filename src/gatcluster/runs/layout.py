@@ -6,6 +6,7 @@ Light on imports, so that the command line can ask before it imports anything sl
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,12 @@ RUN_ENTRIES: Final = frozenset(
 )
 
 
+def is_run_entry(name: str) -> bool:
+    """Whether a run writes an entry of this name, be it the temporary file that a killed run left of it."""
+    temporary = re.fullmatch(r"\.(.+)\.\d+\.tmp", name)
+    return name in RUN_ENTRIES or (temporary is not None and temporary[1] in RUN_ENTRIES)
+
+
 def check_free(path: Path, overwrite: bool) -> None:
     """Refuse a folder that cannot be written to, or that holds something.
 
@@ -42,6 +49,6 @@ def check_free(path: Path, overwrite: bool) -> None:
     entries = [entry.name for entry in path.iterdir()] if path.exists() else []
     if entries and not overwrite:
         raise InputError(f"{path} exists and is not empty: give another folder, or --overwrite to replace a run in it")
-    foreign = sorted(set(entries) - RUN_ENTRIES)
+    foreign = sorted(name for name in entries if not is_run_entry(name))
     if foreign:
         raise InputError(f"{path} holds {foreign[0]}, which no run writes: --overwrite replaces only runs")

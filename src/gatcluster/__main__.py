@@ -1,0 +1,5 @@
+"""``python -m gatcluster``."""
+
+from gatcluster.cli import main
+
+main()
