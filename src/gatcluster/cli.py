@@ -34,6 +34,7 @@ out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
 _BAR_WIDTH = 24
+_INTERRUPTED = 130
 
 
 class Recipe(str, Enum):  # noqa: D101
@@ -256,7 +257,9 @@ def main() -> NoReturn:
     except TyperException as error:
         _fail(error.format_message(), 2)
     except (Abort, KeyboardInterrupt):
-        _fail("interrupted", 130)
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:  # Typer, too, makes it of Ctrl-C
+        _fail("interrupted", _INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

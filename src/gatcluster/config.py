@@ -102,7 +102,8 @@ class FastSettings(_Strict):
     learning_rate: Positive = 0.02
     refining_rate: Positive = 0.01
     temperature: Positive = 0.2
-    neighbours: int = Field(default=10, ge=1)
+    neighbours: tuple[Annotated[int, Field(ge=1)], ...] = (15, 20, 30)  # of each image, in the graphs that are cut
+    ridges: tuple[Annotated[float, Field(ge=0)], ...] = (0.3, 1.0)  # of the cuts
     neighbour_share: Share = 0.5  # of the views that are of a neighbour, while the partition is learned
     contrast_weight: float = Field(default=1.0, ge=0)  # beside the four tasks
 
@@ -241,7 +242,7 @@ def make_settings(
     if sub_batch is None:
         sub_batch = 32 if recipe == "paper" else 128
     if epochs is None and minutes is None:
-        epochs = default_epochs(recipe, n_images, batch_size)
+        epochs = default_epochs(recipe, n_images, max(1, batch_size))
     training: dict[str, Any] = {
         "batch_size": batch_size,
         "target_sub_batch": _target_sub_batch(images.size),

@@ -23,7 +23,8 @@ from gatcluster.learning.fit import FitResult, fit
 from gatcluster.model.inference import attention_maps, label_features
 from gatcluster.prepare import Colour, ImageSize, prepare, read_like
 from gatcluster.report.progress import PlainProgress
-from gatcluster.runs.folder import load_run, new_run
+from gatcluster.runs.create import new_run
+from gatcluster.runs.folder import load_run
 
 
 class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]

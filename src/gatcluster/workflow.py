@@ -23,8 +23,9 @@ from gatcluster.model.inference import label_features
 from gatcluster.prepare import prepare, read_like
 from gatcluster.report.contact_sheet import contact_sheet
 from gatcluster.report.progress import LiveProgress, PlainProgress
+from gatcluster.runs.create import new_run
 from gatcluster.runs.files import write_bytes
-from gatcluster.runs.folder import RunFolder, load_run, new_run
+from gatcluster.runs.folder import RunFolder, load_run
 from gatcluster.runs.layout import CONTACT_SHEET
 
 
@@ -95,7 +96,7 @@ def fit_images(
         mean_confidence=float(result.label_features.max(axis=1).mean()),
         recipe=settings.recipe,
         seed=settings.seed,
-        epochs=result.history[-1].epoch,
+        epochs=result.history[-1].epoch if result.history else 0,
         iterations=len(result.history),
         seconds=time.monotonic() - began,
         skipped=len(images.skipped),

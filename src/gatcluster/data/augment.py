@@ -15,9 +15,14 @@ from torch import Generator, Tensor
 
 from gatcluster.config import Augment
 
-# Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601), and the two colour axes beside it (YIQ).
+# Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 _LUMA: Final = (0.299, 0.587, 0.114)
-_YIQ: Final = (_LUMA, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
+# The grey axis of the colour cube and two axes across it, of length 1: saturation stretches these, hue turns them.
+_COLOUR_AXES: Final = (
+    (1 / math.sqrt(3), 1 / math.sqrt(3), 1 / math.sqrt(3)),
+    (1 / math.sqrt(2), -1 / math.sqrt(2), 0.0),
+    (1 / math.sqrt(6), 1 / math.sqrt(6), -2 / math.sqrt(6)),
+)
 
 
 @dataclass(frozen=True)
@@ -99,19 +104,21 @@ def random_colour_change(n: int, strength: Strength, generator: Generator) -> Co
 
 
 def colour_matrix(saturation: Tensor, hue: Tensor) -> Tensor:
-    """Matrices (n, 3, 3) that turn and stretch the two colour axes of an RGB pixel and leave its lightness.
+    """Matrices (n, 3, 3) that turn and stretch the colours of RGB pixels about the grey axis.
+
+    The mean of the three channels stays. Their lightness does not, so that the jitter shows in grey images too.
 
     Args:
         saturation: (n,), 1 leaves the colours, 0 takes them away.
         hue: (n,), the angle of the turn.
     """
-    to_yiq = saturation.new_tensor(_YIQ)
+    axes = saturation.new_tensor(_COLOUR_AXES)
     turn = saturation.new_zeros(len(saturation), 3, 3)
     turn[:, 0, 0] = 1
     turn[:, 1, 1] = turn[:, 2, 2] = saturation * torch.cos(hue)
     turn[:, 2, 1] = saturation * torch.sin(hue)
     turn[:, 1, 2] = -turn[:, 2, 1]
-    return torch.matmul(torch.linalg.inv(to_yiq) @ turn, to_yiq)
+    return torch.matmul(axes.T @ turn, axes)
 
 
 def apply_affine(images: Tensor, matrices: Tensor, background_fill: bool) -> Tensor:

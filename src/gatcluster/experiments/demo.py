@@ -15,8 +15,8 @@ from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
 from gatcluster.experiments.baselines import kmeans_on_pixels
 from gatcluster.prepare import prepare
 from gatcluster.report.progress import LiveProgress, PlainProgress
+from gatcluster.runs.create import new_run
 from gatcluster.runs.files import write_csv
-from gatcluster.runs.folder import new_run
 from gatcluster.runs.layout import DEMO_IMAGES, DEMO_LABELS
 from gatcluster.workflow import Summary, evaluate_run, fit_images
 

@@ -22,11 +22,11 @@ from gatcluster.learning.contrast import contrastive_loss, projection_head
 from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.muon import fast_optimizers
 from gatcluster.learning.neighbours import (
+    Neighbours,
     Partition,
+    agreed_partition,
     nearest_neighbours,
     renumbered,
-    shared_neighbour_graph,
-    spectral_partition,
 )
 from gatcluster.learning.trainer import Indices, Trainer, random_batches
 from gatcluster.model.inference import infer
@@ -104,17 +104,17 @@ class _FastLearner:
 
         self._train("warm-up", step, budget, self.settings.learning_rate, fall=0.8)
 
-    def partition(self) -> tuple[NDArray[np.int64], Partition]:
-        """Each image's nearest neighbours (N, n), and the parts that the graph of them falls into."""
-        trainer = self.trainer
+    def partition(self) -> tuple[Neighbours, Partition]:
+        """Each image's nearest neighbours, and the parts that the graph of them falls into."""
+        trainer, settings = self.trainer, self.settings
+        trainer.report_progress("neighbour graph")
         embedding = infer(trainer.network, trainer.network.embedding, trainer.images, trainer.settings)
-        neighbours = nearest_neighbours(embedding, min(self.settings.neighbours, len(embedding) - 1))
+        neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(embedding) - 1))
         seed = int(trainer.random.integers(2**31))
-        return neighbours, spectral_partition(shared_neighbour_graph(neighbours), trainer.settings.n_clusters, seed)
+        k = trainer.settings.n_clusters
+        return neighbours, agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed)
 
-    def learn_partition(
-        self, neighbours: NDArray[np.int64], partition: Partition, budget: Budget, is_last: bool
-    ) -> None:
+    def learn_partition(self, neighbours: Neighbours, partition: Partition, budget: Budget, is_last: bool) -> None:
         """Learn the parts of the graph with the four tasks, contrast beside them."""
         settings, device = self.settings, self.trainer.fabric.device
         k, weights = self.trainer.settings.n_clusters, self.trainer.settings.loss_weights
@@ -124,7 +124,7 @@ class _FastLearner:
         all_parts = torch.from_numpy(partition.parts)  # (N,)
 
         def step(batch: Indices) -> _Step:
-            views = np.concatenate([batch, self._partners(batch, neighbours, partition.parts)])  # (2n,)
+            views = np.concatenate([batch, self._partners(batch, neighbours.indices, partition.parts)])  # (2n,)
             parts, confidence = all_parts[views].to(device), trust[views].to(device)
             projected, output = self.model(self.trainer.transformed(views), with_heads=True)
             losses = fast_total_loss(

@@ -36,7 +36,7 @@ def transformation_loss(transformed_label_features: Tensor, targets: Tensor) -> 
 def cosine_similarities(label_features: Tensor) -> Tensor:
     """d(l_i, l_j) of Eq. "L_R": the cosine of each pair, (m, m), in [0, 1].
 
-    >>> cosine_similarities(torch.tensor([[1.0, 0.0], [0.6, 0.8]])).round(decimals=2).tolist()
+    >>> cosine_similarities(torch.tensor([[1.0, 0.0], [0.6, 0.8]]).double()).round(decimals=2).tolist()
     [[1.0, 0.6], [0.6, 1.0]]
     """
     unit = torch.nn.functional.normalize(label_features, dim=1)

@@ -40,7 +40,7 @@ def balanced_targets(label_features: Tensor) -> Tensor:
     Returns:
         (M, k), rows that sum to 1.
 
-    >>> balanced_targets(torch.tensor([[0.6, 0.4], [0.9, 0.1]])).round(decimals=2).tolist()
+    >>> balanced_targets(torch.tensor([[0.6, 0.4], [0.9, 0.1]]).double()).round(decimals=2).tolist()
     [[0.33, 0.67], [0.75, 0.25]]
     """
     return _normalised_rows(label_features / cluster_mass(label_features).clamp_min(_TINY))
@@ -55,7 +55,7 @@ def sharpened_targets(label_features: Tensor) -> Tensor:
     Returns:
         (M, k), rows that sum to 1.
 
-    >>> sharpened_targets(torch.tensor([[0.6, 0.4], [0.9, 0.1]])).round(decimals=2).tolist()
+    >>> sharpened_targets(torch.tensor([[0.6, 0.4], [0.9, 0.1]]).double()).round(decimals=2).tolist()
     [[0.43, 0.57], [0.96, 0.04]]
     """
     return _normalised_rows(label_features.square() / cluster_mass(label_features).clamp_min(_TINY))

@@ -74,5 +74,5 @@ def build_network(settings: Settings) -> GATNetwork:
         else:
             backbone = paper_backbone(network.preset, settings.images.network_channels, k, settings.images.size)
             head_channels = k
-        # One memory layout from the first: another picks other kernels, and a loaded model would differ in the last bits.
+        # One memory layout always: another picks other kernels, and a loaded model would differ in the last bits.
         return GATNetwork(backbone, k, head_channels, network.alpha).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ def sizes_line(sizes: Sequence[int]) -> str:
     'clusters █▄   10 5 0'
     """
     largest = max(max(sizes), 1)
-    bars = "".join(_BLOCKS[round(size / largest * (len(_BLOCKS) - 1))] for size in sizes)
+    bars = "".join(_BLOCKS[math.ceil(size / largest * (len(_BLOCKS) - 1))] for size in sizes)  # only empty is blank
     numbers = " ".join(str(size) for size in sizes[:_MOST_SIZES_SHOWN])
     return f"clusters {bars}  {numbers}" + (" ..." if len(sizes) > _MOST_SIZES_SHOWN else "")
 

@@ -10,9 +10,7 @@ import csv
 import io
 import json
 import platform
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -42,11 +40,18 @@ from gatcluster.runs.layout import (
     METRICS,
     MODEL,
     SKIPPED,
-    check_free,
-    is_run_entry,
 )
 
 FORMAT: Final = 1  # of the run folder; grows when older readers could no longer make sense of it
+
+_CONFIG_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "format": (int,),
+    "source": (str, type(None)),
+    "n_images": (int,),
+    "settings": (dict,),
+    "versions": (dict,),
+    "threads": (int,),
+}
 
 CLUSTERS_HEADER: Final = ("path", "cluster", "confidence")
 
@@ -129,12 +134,17 @@ class RunFolder:
             raise InputError(f"{self.path} is not a run folder: it has no {CONFIG}")
         try:
             tree = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(tree, dict) or "settings" not in tree:
-                raise ValueError("no settings in it")
+            if not isinstance(tree, dict):
+                raise ValueError("it holds no settings")
+            if tree.get("format", FORMAT) != FORMAT:
+                raise InputError(f"{self.path} has run format {tree['format']}; this version reads format {FORMAT}")
+            for key, kinds in _CONFIG_KINDS.items():
+                if not isinstance(tree.get(key), kinds):
+                    raise ValueError(f"no proper '{key}' in it")
+        except InputError:
+            raise
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {error}") from None
-        if tree.get("format") != FORMAT:
-            raise InputError(f"{self.path} has run format {tree.get('format')}; this version reads format {FORMAT}")
         return tree
 
     def settings(self) -> Settings:
@@ -161,6 +171,8 @@ class RunFolder:
         try:
             with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
                 rows = list(csv.DictReader(file))
+            if len(rows) != self.config()["n_images"]:
+                raise ValueError(f"it has {len(rows)} rows, but the run has {self.config()['n_images']} images")
             return [row["path"] for row in rows], [int(row["cluster"]) for row in rows]
         except (OSError, KeyError, ValueError, TypeError, csv.Error) as error:
             raise InputError(f"cannot read {path}: {error}") from None
@@ -199,35 +211,3 @@ def load_run(path: Path) -> RunFolder:
     run = RunFolder(path)
     run.config()
     return run
-
-
-@contextmanager
-def new_run(path: Path, overwrite: bool) -> Iterator[RunFolder]:
-    """A folder for a new run; if what happens inside fails, everything written to it is taken away again.
-
-    An existing folder must be empty. With ``overwrite`` it may hold an earlier run, which is replaced.
-    """
-    try:
-        check_free(path, overwrite)
-        existed = path.is_dir()
-        path.mkdir(parents=True, exist_ok=True)
-        _remove_run_entries(path)
-        (path / HISTORY).touch()
-    except OSError as error:
-        raise InputError(f"cannot write to {path}: {error.strerror or error}") from None
-    try:
-        yield RunFolder(path)
-    except BaseException:
-        _remove_run_entries(path)
-        if not existed:
-            with suppress(OSError):  # what others put there stays, and must not hide the error
-                path.rmdir()
-        raise
-
-
-def _remove_run_entries(path: Path) -> None:
-    for entry in [entry for entry in path.iterdir() if is_run_entry(entry.name)]:
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink(missing_ok=True)

@@ -22,9 +22,22 @@ METRICS: Final = "metrics.json"  # once evaluated
 CONTACT_SHEET: Final = "clusters.png"
 DEMO_IMAGES: Final = "demo-images"  # a folder; only the demo's run has it, and the next
 DEMO_LABELS: Final = "demo-labels.csv"
+PREVIOUS: Final = ".previous-run"  # a folder; a run that is being replaced, until the new one is whole
 
 RUN_ENTRIES: Final = frozenset(
-    {CONFIG, MODEL, CLUSTERS, LABEL_FEATURES, HISTORY, SKIPPED, METRICS, CONTACT_SHEET, DEMO_IMAGES, DEMO_LABELS}
+    {
+        CONFIG,
+        MODEL,
+        CLUSTERS,
+        LABEL_FEATURES,
+        HISTORY,
+        SKIPPED,
+        METRICS,
+        CONTACT_SHEET,
+        DEMO_IMAGES,
+        DEMO_LABELS,
+        PREVIOUS,
+    }
 )
 
 

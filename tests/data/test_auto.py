@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from sklearn.datasets import load_digits
+
+from gatcluster.data.auto import choose_augment, colourfulness, paper_share
+from gatcluster.data.images import ImageSet
+
+RANDOM = np.random.default_rng(0)
+
+
+def image_set(pixels: np.ndarray) -> ImageSet:
+    return ImageSet(pixels, [str(i) for i in range(len(pixels))])
+
+
+def letters(ink: int, paper: int, mode: str = "L", side: int = 28) -> ImageSet:
+    font = ImageFont.load_default(side * 0.8)
+    drawn = []
+    for letter in "ABCDEFGHKLMNPRSTUVXYZ0123456789":
+        image = Image.new("L", (side, side), paper)
+        ImageDraw.Draw(image).text((side / 2, side / 2), letter, ink, font, anchor="mm")
+        drawn.append(np.asarray(image.convert(mode)))
+    return image_set(np.stack(drawn).reshape(len(drawn), side, side, -1))
+
+
+@pytest.mark.parametrize(("ink", "paper"), [(0, 255), (255, 0), (40, 220)])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_letters_are_glyphs_whatever_the_ink_and_the_paper(ink, paper, mode):
+    assert choose_augment(letters(ink, paper, mode)) == "glyph"
+
+
+def test_scanned_digits_are_glyphs():
+    pixels = (load_digits().images / 16).astype(np.float32)[..., None]
+    assert choose_augment(image_set(pixels)) == "glyph"
+
+
+def test_one_blank_page_among_letters_changes_nothing():
+    pixels = letters(0, 255).pixels.copy()
+    pixels[0] = 255
+    assert choose_augment(image_set(pixels)) == "glyph"
+
+
+def test_coloured_noise_is_a_photo():
+    assert choose_augment(image_set(RANDOM.integers(0, 256, (30, 16, 16, 3), dtype=np.uint8))) == "photo"
+
+
+def test_grey_noise_is_a_photo():
+    assert choose_augment(image_set(RANDOM.integers(0, 256, (30, 16, 16, 1), dtype=np.uint8))) == "photo"
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_smooth_gradients_are_photos(channels):
+    y, x = np.mgrid[0:24, 0:24] / 23
+    slopes = RANDOM.random((30, 2, channels))
+    slopes /= slopes.sum(axis=1, keepdims=True)
+    pixels = slopes[:, None, None, 0] * y[None, ..., None] + slopes[:, None, None, 1] * x[None, ..., None]
+    assert choose_augment(image_set(pixels.astype(np.float32))) == "photo"
+
+
+def test_coloured_symbols_on_white_are_photos_because_their_colour_may_matter():
+    pixels = np.full((20, 16, 16, 3), 255, dtype=np.uint8)
+    pixels[:10, 4:12, 4:12] = (255, 0, 0)
+    pixels[10:, 4:12, 4:12] = (0, 0, 255)
+    assert choose_augment(image_set(pixels)) == "photo"
+
+
+@pytest.mark.parametrize("channels", [2, 5])
+def test_images_of_unusual_channels_are_photos(channels):
+    assert choose_augment(image_set(np.zeros((5, 16, 16, channels), dtype=np.uint8))) == "photo"
+
+
+@pytest.mark.parametrize("shape", [(30, 1, 20, 1), (30, 20, 1, 1), (30, 1, 1, 3)])
+def test_images_of_one_row_or_column_are_not_transformed(shape):
+    assert choose_augment(image_set(RANDOM.random(shape, dtype=np.float32))) == "none"
+
+
+def test_a_single_image_is_enough_to_decide():
+    assert choose_augment(image_set(letters(0, 255).pixels[:1])) == "glyph"
+
+
+def test_the_decision_rests_on_images_from_all_of_the_set():
+    photos = RANDOM.integers(0, 256, (900, 8, 8, 1), dtype=np.uint8)
+    glyphs = np.full((600, 8, 8, 1), 255, dtype=np.uint8)
+    glyphs[:, 2:4, 2:6] = 0
+    assert choose_augment(image_set(np.concatenate([glyphs, photos]))) == "photo"
+
+
+def test_paper_share_counts_the_commoner_of_light_and_dark():
+    image = torch.tensor([1.0, 1.0, 1.0, 0.95, 0.5, 0.0, 0.01, 0.2]).reshape(1, 1, 2, 4)
+    assert paper_share(torch.cat([image, 1 - image])).tolist() == pytest.approx([4 / 8, 4 / 8])
+
+
+def test_grey_images_have_no_colour():
+    assert colourfulness(torch.rand(2, 1, 4, 4).expand(2, 3, 4, 4)) == pytest.approx(0, abs=1e-6)
+    red = torch.zeros(1, 3, 2, 2)
+    red[:, 0] = 1
+    assert colourfulness(red) == pytest.approx((2 / 3 + 1 / 3 + 1 / 3) / 3)
