@@ -296,3 +296,12 @@ def test_new_images_of_other_channels_are_refused_with_both_numbers():
     form = ImageSettings(size=(12, 12), channels=3, grey=True, augment="photo")
     with pytest.raises(InputError, match="have 1 channels, but the model was trained on 3"):
         read_like(noise(4, 12, 12), form)
+
+
+def test_one_row_images_of_an_array_file_are_scaled_too(tmp_path):
+    array = np.random.default_rng(0).normal(0, 50, (20, 6))
+    np.save(tmp_path / "rows.npy", array)
+    images, settings = prepared(tmp_path / "rows.npy")
+    assert settings.images.value_range == (array.min(), array.max())
+    assert float(images.pixels.min()) == 0
+    assert float(images.pixels.max()) == 1

@@ -17,7 +17,6 @@ from gatcluster.config import (
     find_preset,
     make_settings,
 )
-from gatcluster.data.arrays import float_range
 from gatcluster.data.auto import choose_augment
 from gatcluster.data.files import OnProgress
 from gatcluster.data.images import ImageSet
@@ -63,16 +62,14 @@ def prepare(
     known_preset = find_preset(preset)
     if size is None and known_preset is not None and names_files(source):
         size = (known_preset.size, known_preset.size)
-    one_row = getattr(source, "ndim", None) == 2
-    value_range = float_range(source) if one_row else (0.0, 1.0)
-    images = read_images(source, size, None, resize, value_range, on_progress)
+    images = read_images(source, size, resize=resize, on_progress=on_progress)
     form = ImageSettings(
         size=images.size,
         channels=images.channels,
         grey=_is_grey(colour, known_preset.grey if known_preset else True),
         augment=choose_augment(images) if augment == "auto" else augment,
         resize=resize,
-        value_range=value_range,
+        value_range=images.value_range,
     )
     settings = make_settings(
         n_clusters=n_clusters,

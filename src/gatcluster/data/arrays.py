@@ -26,7 +26,7 @@ def images_from_array(
     Args:
         array: the images.
         size: resize to this height and width; by default images stay as they are.
-        value_range: the floats that stand for black and white; by default 0 and 1.
+        value_range: what stands for black and white in one-row images; by default their least and greatest value.
     """
     is_tensor = isinstance(array, torch.Tensor)
     if is_tensor and array.dtype == torch.bfloat16:  # a type that NumPy does not have
@@ -41,10 +41,18 @@ def images_from_array(
             f"rows of {values.shape[1]} values are no images of {size[0]}x{size[1]} pixels: "
             "reshape the array to (N, H, W). Reshape your data if it is one image: array[None]"
         )
-    pixels = _as_pixels(_with_four_axes(values, channels_second=is_tensor), value_range, any_range=values.ndim == 2)
+    if values.size == 0:
+        raise InputError(f"there is nothing to cluster: the array has shape {values.shape}")
+    pixels: Pixels
+    if values.ndim == 2:
+        value_range = value_range or float_range(values)
+        pixels = _one_row_pixels(values, value_range)
+    else:
+        value_range = (0.0, 1.0)
+        pixels = _as_pixels(_with_four_axes(values, channels_second=is_tensor))
     if size is not None and pixels.shape[1:3] != tuple(size):
         pixels = _resized(pixels, size)
-    return ImageSet(pixels, names=[str(i) for i in range(len(pixels))])
+    return ImageSet(pixels, names=[str(i) for i in range(len(pixels))], value_range=value_range)
 
 
 def float_range(array: Any) -> tuple[float, float]:
@@ -56,8 +64,6 @@ def float_range(array: Any) -> tuple[float, float]:
 
 def _with_four_axes(values: NDArray[Any], channels_second: bool) -> NDArray[Any]:
     """View as (N, H, W, C)."""
-    if values.ndim == 2:
-        return values[:, None, :, None]
     if values.ndim == 3:
         return values[..., None]
     if values.ndim == 4:
@@ -71,21 +77,14 @@ def _with_four_axes(values: NDArray[Any], channels_second: bool) -> NDArray[Any]
     )
 
 
-def _as_pixels(values: NDArray[Any], value_range: tuple[float, float] | None, any_range: bool) -> Pixels:
-    """uint8 stays; every other kind of number becomes float32 with black 0 and white 1, or uint8."""
-    if values.size == 0:
-        raise InputError(f"there is nothing to cluster: the array has shape {values.shape}")
-    if values.dtype == np.uint8 and not any_range:
+def _as_pixels(values: NDArray[Any]) -> Pixels:
+    """uint8 stays; other integers and booleans become uint8, floats float32."""
+    if values.dtype == np.uint8:
         return values
-    if values.dtype == bool and not any_range:
+    if values.dtype == bool:
         lit: Pixels = values.astype(np.uint8) * np.uint8(255)
         return lit
-    low, high = values.min(), values.max()
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise InputError("the array holds NaN or infinity: replace such values before clustering")
-    if any_range:
-        black, white = value_range or (0.0, 1.0)
-        return ((values.astype(np.float64) - black) / (white - black)).astype(np.float32)
+    low, high = _finite_bounds(values)
     if np.issubdtype(values.dtype, np.integer):
         if low < 0 or high > 255:
             raise InputError(f"integer pixels must lie in 0..255, but run from {low} to {high}: rescale them")
@@ -95,6 +94,20 @@ def _as_pixels(values: NDArray[Any], value_range: tuple[float, float] | None, an
             f"float pixels must lie in [0, 1], but run from {low:g} to {high:g}: divide by 255, or give uint8"
         )
     return values.astype(np.float32)
+
+
+def _one_row_pixels(values: NDArray[Any], value_range: tuple[float, float]) -> NDArray[np.float32]:
+    """Rows (N, F) of any numbers as images (N, 1, F, 1), black 0 and white 1."""
+    _finite_bounds(values)
+    black, white = value_range
+    return ((values.astype(np.float64) - black) / (white - black)).astype(np.float32)[:, None, :, None]
+
+
+def _finite_bounds(values: NDArray[Any]) -> tuple[Any, Any]:
+    low, high = values.min(), values.max()
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise InputError("the array holds NaN or infinity: replace such values before clustering")
+    return low, high
 
 
 def _resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:

@@ -31,6 +31,7 @@ class ImageSet:
     pixels: Pixels  # (N, H, W, C), uint8, or float32 with black 0 and white 1
     names: Sequence[str]  # N
     skipped: Sequence[Skipped] = ()
+    value_range: tuple[float, float] = (0.0, 1.0)  # what stood for black and white before
 
     def __len__(self) -> int:
         return len(self.pixels)
