@@ -74,7 +74,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Number format of the training.
     patience : int, default=None
         Stop early once assignments have stood still for so many epochs.
-    callbacks : sequence of Callback, default=()
+    callbacks : sequence of Callback, default=None
         Objects that look on while the network learns.
     verbose : bool, default=False
         Print a line now and then.
@@ -127,7 +127,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         loss_weights: LossWeights | None = None,
         precision: str = "32-true",
         patience: int | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -180,7 +180,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             loss_weights=self.loss_weights,
             patience=self.patience,
         )
-        callbacks = [*self.callbacks, *([PlainProgress()] if self.verbose else [])]
+        callbacks = [*(self.callbacks or ()), *([PlainProgress()] if self.verbose else [])]
         self._set_result(fit(images, settings, callbacks), images)
         return self
 

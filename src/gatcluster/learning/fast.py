@@ -33,6 +33,7 @@ from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
 
 _RISING_STEPS = 20  # in which the learning rate of a stage grows to its full height
+_LEAST_BATCH = 16
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 _SURE = 0.5  # images at least this surely in a part need not be told apart from others of it
@@ -90,7 +91,8 @@ class _FastLearner:
             module = _Contrasted(trainer.network)
         self.model, *self.optimizers = trainer.fabric.setup(module, *fast_optimizers(module))
         self.model.train()
-        self.n = min(settings.batch_size, len(trainer.images))
+        n_images = len(trainer.images)
+        self.n = min(settings.batch_size, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
         self.batches = random_batches(len(trainer.images), self.n, trainer.random)
 
     def warm_up(self, budget: Budget) -> None:
@@ -162,11 +164,11 @@ class _FastLearner:
         trainer = self.trainer
         steps_per_record = max(1, trainer.settings.training.batch_size // self.n)
         taken = 0
-        while budget.spent < 1 and not trainer.stopped:
+        while True:  # at least once, however small the budget
             began = time.monotonic()
             batches: list[Indices] = []
             steps: list[_Step] = []
-            while len(steps) < steps_per_record and budget.spent < 1:
+            while len(steps) < steps_per_record and not (steps and budget.spent >= 1):
                 rate = full_rate * min(1.0, (taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
                 batch = next(self.batches)
                 result = step(batch)
@@ -189,6 +191,8 @@ class _FastLearner:
                 learning_rate=rate,
                 **(trainer.clustering_figures(np.concatenate(batches), torch.cat(features)) if features else {}),
             )
+            if budget.spent >= 1 or trainer.stopped:
+                return
 
     def _descend(self, loss: Tensor, rate: float) -> None:
         """One step of both optimisers."""

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sparse
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.cluster import KMeans
@@ -18,8 +19,10 @@ from torch import Tensor
 
 _TINY = 1e-12
 _SIMILARITIES_AT_A_TIME = 2**23  # 32 MB of them
+_LEAST_NEIGHBOURS = 3
 _SCALE_NEIGHBOUR = 7  # the distance to the seventh neighbour is the scale of an image's surroundings
 _SMOOTHING_STEPS = 2
+_DENSE_SIZE = 400  # up to so many images the whole spectrum is quicker, and always converges
 
 
 class Neighbours(NamedTuple):
@@ -93,16 +96,22 @@ def spectral_partition(graph: sparse.csr_matrix, n_clusters: int, ridge: float, 
     scale = 1 / np.sqrt(np.maximum(degree + added, _TINY))
     scaled = sparse.diags(scale) @ graph @ sparse.diags(scale)
 
-    def multiply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        vector = vector.ravel()
-        return np.asarray(scaled @ vector + scale * (added / n_images * (scale @ vector)))  # the ridge, of rank one
-
-    operator = LinearOperator((n_images, n_images), matvec=multiply, dtype=np.float64)
-    start = np.random.default_rng(seed).random(n_images)
     with ThreadpoolController().limit(limits=1):  # several threads would add in any order, and change the last digits
-        _, vectors = eigsh(operator, k=min(n_clusters, n_images - 1), which="LA", v0=start, tol=1e-4, maxiter=5000)
+        vectors = _leading_eigenvectors(scaled, np.sqrt(added / n_images) * scale, min(n_clusters, n_images - 1), seed)
         rows = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)  # (N, k)
         return np.asarray(KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(rows), dtype=np.int64)
+
+
+def _leading_eigenvectors(
+    matrix: sparse.csr_matrix, ridge: NDArray[np.float64], count: int, seed: int
+) -> NDArray[np.float64]:
+    """Eigenvectors (N, count) of the largest eigenvalues of ``matrix`` (N, N) + ``ridge`` ``ridge``ᵀ."""
+    n = len(ridge)
+    if n <= _DENSE_SIZE:
+        return np.asarray(eigh(matrix.toarray() + np.outer(ridge, ridge), subset_by_index=(n - count, n - 1))[1])
+    operator = LinearOperator((n, n), matvec=lambda v: matrix @ v + ridge * (ridge @ v), dtype=np.float64)
+    start = np.random.default_rng(seed).random(n)
+    return np.asarray(eigsh(operator, k=count, which="LA", v0=start, tol=1e-4, maxiter=5000)[1])
 
 
 def most_agreed(partitions: Sequence[NDArray[np.int64]]) -> int:
@@ -127,7 +136,8 @@ def agreed_partition(
 
     Each image then takes the part that most of the graph around it belongs to.
     """
-    n = neighbours.indices.shape[1]
+    n_images, n = neighbours.indices.shape
+    n = min(n, max(_LEAST_NEIGHBOURS, n_images // (2 * n_clusters)))  # a small cluster has few neighbours to offer
     graphs = [self_tuning_graph(neighbours.nearest(size)) for size in sorted({min(size, n) for size in sizes})]
     cuts = [(graph, spectral_partition(graph, n_clusters, ridge, seed)) for graph in graphs for ridge in ridges]
     graph, parts = cuts[most_agreed([parts for _, parts in cuts])]

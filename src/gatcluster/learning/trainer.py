@@ -21,6 +21,7 @@ from torch import Tensor
 from gatcluster.config import Settings
 from gatcluster.data.augment import transform
 from gatcluster.data.images import ImageSet
+from gatcluster.errors import InputError
 from gatcluster.learning.budget import Budget, EpochBudget, TimeBudget
 from gatcluster.learning.callbacks import Callback, Progress
 from gatcluster.learning.history import Record
@@ -71,6 +72,8 @@ class Trainer:
     """
 
     def __init__(self, images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()) -> None:
+        if settings.training.batch_size > len(images):
+            raise InputError(f"the batch size is {settings.training.batch_size}, but there are {len(images)} images")
         self.images = images
         self.settings = settings
         self.callbacks = callbacks
@@ -111,7 +114,9 @@ class Trainer:
         batches = random_batches(len(self.images), settings.batch_size, self.random)
         batches_per_epoch = len(self.images) // settings.batch_size
 
-        while budget.spent < 1 and not self.stopped:
+        steps_per_epoch = batches_per_epoch * settings.passes * (settings.batch_size // settings.sub_batch)
+
+        while True:  # at least once, however small the budget
             batch = next(batches)
             began = time.monotonic()
             for group in optimizer.param_groups:
@@ -122,22 +127,26 @@ class Trainer:
             targets = make_targets(batch, label_features)
 
             # Step 2: learn the targets from transformed images, a sub-batch at a time.
-            losses: list[Losses] = []
-            for _ in range(settings.passes):
-                for sub_batch in self._sub_batches(len(batch)):
-                    losses.append(self._learn(model, optimizer, batch, sub_batch, targets))
-                    self.report_progress("clustering")
+            sums, steps = torch.zeros(len(Losses._fields), device=self.fabric.device), 0
+            for sub_batch in self._sub_batches(len(batch)):
+                sums += torch.stack(self._learn(model, optimizer, batch, sub_batch, targets))
+                steps += 1
+                budget.spend(1 / steps_per_epoch)
+                self.report_progress("clustering")
+                if budget.spent >= 1:
+                    break
 
-            budget.spend(1 / batches_per_epoch)
             self.finish_iteration(
                 "clustering",
                 began,
-                n_trained=len(losses) * settings.sub_batch,
-                epochs=1 / batches_per_epoch,
-                losses=_means(losses),
+                n_trained=steps * settings.sub_batch,
+                epochs=steps / steps_per_epoch,
+                losses=dict(zip(Losses._fields, (sums / steps).tolist(), strict=True)),
                 learning_rate=optimizer.param_groups[0]["lr"],
                 **self.clustering_figures(batch, label_features, targets.fell_back),
             )
+            if budget.spent >= 1 or self.stopped:
+                return
 
     def paper_targets(self, batch: Indices, label_features: Tensor) -> Targets:
         """The paper's pseudo-targets: l̂ and l̂ᵃ from the label features, relations from k-means on them."""
@@ -202,11 +211,12 @@ class Trainer:
             callback.on_record(record)
 
     def _sub_batches(self, batch_size: int) -> Iterator[Indices]:
-        """⌊M/m₂⌋ random sub-batches, as positions in the batch."""
-        order = self.random.permutation(batch_size)
+        """⌊M/m₂⌋ random sub-batches, as positions in the batch; as often as there are passes."""
         m2 = self.settings.training.sub_batch
-        for start in range(0, batch_size - m2 + 1, m2):
-            yield order[start : start + m2]
+        for _ in range(self.settings.training.passes):
+            order = self.random.permutation(batch_size)
+            for start in range(0, batch_size - m2 + 1, m2):
+                yield order[start : start + m2]
 
     def _learn(
         self,
@@ -216,7 +226,7 @@ class Trainer:
         sub_batch: Indices,
         targets: Targets,
     ) -> Losses:
-        """One step of Adam on Eq. "L_total"; returns the losses without their graph."""
+        """One step of Adam on Eq. "L_total"; returns the losses, without their graph."""
         positions = torch.from_numpy(sub_batch)
         device = self.fabric.device
         output = model(self.transformed(batch[sub_batch]))
@@ -255,8 +265,3 @@ class Trainer:
             "changed": float((before != now)[seen].mean()) if seen.any() else None,
             "relation_fallbacks": self._relation_fallbacks,
         }
-
-
-def _means(losses: Sequence[Losses]) -> dict[str, float]:
-    columns = zip(*losses, strict=True)
-    return {name: float(torch.stack(list(column)).mean()) for name, column in zip(Losses._fields, columns, strict=True)}

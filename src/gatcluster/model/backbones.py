@@ -142,7 +142,7 @@ def paper_backbone(preset: str, in_channels: int, n_clusters: int, size: tuple[i
     return Backbone(modules, channels, (map_side(table, size[0]), map_side(table, size[1])))
 
 
-# The lean family halves the image until its shorter side is less than this; the attention map has that resolution.
+# The lean family halves the image until its longer side is less than this: that is the attention map.
 _LEAN_MAP_SIDE: Final = 6
 # From this side on, the first convolution itself takes every second pixel: most of the time would go there otherwise.
 _LEAN_LARGE_SIDE: Final = 24

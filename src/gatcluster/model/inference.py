@@ -46,7 +46,7 @@ def infer(
             for start in range(0, len(indices), m1)
         ]
     network.train(was_training)
-    return torch.cat(parts).clone()  # a clone outside inference mode may take part in training
+    return torch.cat(parts)
 
 
 def label_features(network: GATNetwork, images: ImageSet, settings: Settings) -> NDArray[np.float32]:

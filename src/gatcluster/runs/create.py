@@ -21,7 +21,7 @@ def new_run(path: Path, overwrite: bool) -> Iterator[RunFolder]:
     """
     try:
         check_free(path, overwrite)
-        existed = path.is_dir()
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         _set_aside(path)
         (path / HISTORY).touch()
@@ -31,9 +31,9 @@ def new_run(path: Path, overwrite: bool) -> Iterator[RunFolder]:
         yield RunFolder(path)
     except BaseException:
         _bring_back(path)
-        if not existed:
-            with suppress(OSError):  # what others put there stays, and must not hide the error
-                path.rmdir()
+        with suppress(OSError):  # what others put there stays, and must not hide the error
+            for folder in made:
+                folder.rmdir()
         raise
     shutil.rmtree(path / PREVIOUS, ignore_errors=True)
 
