@@ -49,7 +49,9 @@ def test_an_array_needs_nothing_but_k():
     images, settings = prepared(noise(20, 12, 10, 3), n_clusters=4, seed=7)
     assert len(images) == 20
     assert (settings.n_clusters, settings.seed, settings.recipe) == (4, 7, "fast")
-    assert settings.images == ImageSettings(size=(12, 10), channels=3, grey=True, augment="photo")
+    form = ImageSettings(size=(12, 10), channels=3, grey=True, augment="photo", mean=settings.images.mean)
+    assert settings.images == form
+    assert settings.images.mean == pytest.approx(images.batch(slice(None)).mean().item(), abs=1e-5)
     assert settings.network.preset is None
     assert settings.training.epochs is not None
     assert settings.training.minutes is None

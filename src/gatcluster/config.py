@@ -36,6 +36,8 @@ class ImageSettings(_Strict):
     channels: int = Field(ge=1, le=512)
     grey: bool  # colour images become grey, after the colour jitter
     augment: Augment
+    geometry: Share = 1.0  # how far images are moved by the transformations, relative to what ``augment`` allows
+    mean: float = Field(default=0.0, allow_inf_nan=False)  # lightness, subtracted so that padding is no dark frame
     resize: Resize = "crop"
     value_range: tuple[float, float] = (0.0, 1.0)  # what stands for black and white in arrays of floats
 

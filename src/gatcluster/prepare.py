@@ -17,7 +17,7 @@ from gatcluster.config import (
     find_preset,
     make_settings,
 )
-from gatcluster.data.auto import choose_augment
+from gatcluster.data.auto import choose_augment, choose_geometry, mean_lightness
 from gatcluster.data.files import OnProgress
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
@@ -63,11 +63,14 @@ def prepare(
     if size is None and known_preset is not None and names_files(source):
         size = (known_preset.size, known_preset.size)
     images = read_images(source, size, resize=resize, on_progress=on_progress)
+    kind = choose_augment(images) if augment == "auto" else augment
     form = ImageSettings(
         size=images.size,
         channels=images.channels,
         grey=_is_grey(colour, known_preset.grey if known_preset else True),
-        augment=choose_augment(images) if augment == "auto" else augment,
+        augment=kind,
+        geometry=choose_geometry(images, kind) if augment == "auto" else 1.0,
+        mean=mean_lightness(images),
         resize=resize,
         value_range=images.value_range,
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from gatcluster.data.augment import (
     apply_colour,
     backgrounds,
     colour_matrix,
+    cover,
+    gentler,
     plain,
     random_affine,
+    random_boxes,
     random_colour_change,
     transform,
 )
@@ -26,7 +30,7 @@ from gatcluster.data.augment import (
 LUMA = (0.299, 0.587, 0.114)
 KINDS = ("photo", "glyph", "none")
 STRONG = Strength(
-    flip=True, window=(0.5, 1.5), stretch=0.4, rotation=40, shear=0.3, shift=0.3,
+    flip=True, area=(0.5, 1.5), stretch=0.4, rotation=40, shear=0.3, shift=0.3,
     brightness=0.3, contrast=0.5, saturation=0.6, hue=1.0,
 )  # fmt: skip
 
@@ -140,7 +144,7 @@ def test_the_identity_gives_every_image_back(background_fill):
 
 
 def test_a_strength_of_nothing_draws_the_identity():
-    still = Strength(flip=False, window=(1.0, 1.0))
+    still = Strength(flip=False, area=(1.0, 1.0))
     assert torch.allclose(random_affine(20, still, seeded()), identity(20), atol=1e-7)
 
 
@@ -169,28 +173,28 @@ def test_no_image_is_turned_upside_down():
 
 
 def test_a_crop_never_reaches_beyond_the_image():
-    crop = Strength(flip=True, window=(0.3, 1.0), stretch=0.6)
+    crop = Strength(flip=True, area=(0.3, 1.0), stretch=0.6)
     matrices = random_affine(2000, crop, seeded())
     corners = torch.tensor([[x, y, 1.0] for x in (-1, 1) for y in (-1, 1)])
     assert (matrices @ corners.T).abs().max() <= 1 + 1e-5
 
 
 def test_a_crop_reaches_every_part_of_the_image():
-    matrices = random_affine(2000, Strength(flip=False, window=(0.5, 0.5)), seeded())
+    matrices = random_affine(2000, Strength(flip=False, area=(0.25, 0.25)), seeded())
     for axis in (0, 1):
         assert matrices[:, axis, 2].min() < -0.45
         assert matrices[:, axis, 2].max() > 0.45
 
 
 def test_the_window_is_as_large_as_the_strength_says():
-    linear = random_affine(2000, Strength(flip=True, window=(0.5, 0.8), rotation=30, shear=0.2), seeded())[:, :, :2]
-    sides = torch.linalg.det(linear).abs().sqrt()
-    assert 0.5 - 1e-4 <= sides.min() < 0.52
-    assert 0.78 < sides.max() <= 0.8 + 1e-4
+    linear = random_affine(2000, Strength(flip=True, area=(0.5, 0.8), rotation=30, shear=0.2), seeded())[:, :, :2]
+    areas = torch.linalg.det(linear).abs()
+    assert 0.5 - 1e-4 <= areas.min() < 0.52
+    assert 0.78 < areas.max() <= 0.8 + 1e-4
 
 
 def test_rotation_stays_within_its_degrees_either_way():
-    linear = random_affine(2000, Strength(flip=False, window=(1.0, 1.0), rotation=20), seeded())[:, :, :2]
+    linear = random_affine(2000, Strength(flip=False, area=(1.0, 1.0), rotation=20), seeded())[:, :, :2]
     degrees = torch.rad2deg(torch.atan2(linear[:, 1, 0], linear[:, 0, 0]))
     assert -20.01 <= degrees.min() < -18
     assert 18 < degrees.max() <= 20.01
@@ -200,6 +204,39 @@ def test_rotation_stays_within_its_degrees_either_way():
 @pytest.mark.parametrize("kind", ["photo", "glyph"])
 def test_every_image_gets_its_own_geometry(kind):
     assert len(torch.unique(random_affine(50, STRENGTHS[kind], seeded()), dim=0)) == 50
+
+
+@pytest.mark.parametrize("kind", ["photo", "glyph"])
+def test_gentler_geometry_moves_images_less_and_none_of_it_leaves_them_where_they_are(kind):
+    still = random_affine(50, replace(gentler(STRENGTHS[kind], 0.0), flip=False), seeded())
+    assert torch.allclose(still, torch.eye(2, 3).expand(50, 2, 3), atol=1e-6)
+    full, half = (random_affine(500, replace(gentler(STRENGTHS[kind], g), flip=False), seeded()) for g in (1.0, 0.5))
+    identity = torch.eye(2, 3)
+    assert (half - identity).abs().mean() < 0.7 * (full - identity).abs().mean()
+
+
+# Covered boxes.
+
+
+def test_a_box_is_covered_by_the_background_of_its_image_as_a_pixel_loop_does():
+    images = random_images(5, 2)
+    boxes = random_boxes(5, 0.4, seeded(3))
+    result = cover(images, boxes)
+    height, width = images.shape[2:]
+    for n, (top, bottom, left, right) in enumerate(boxes.tolist()):
+        for y in range(height):
+            for x in range(width):
+                inside = top <= (y + 0.5) / height < bottom and left <= (x + 0.5) / width < right
+                expected = backgrounds(images)[n, :, 0, 0] if inside else images[n, :, y, x]
+                assert torch.equal(result[n, :, y, x], expected)
+
+
+def test_boxes_are_no_larger_than_asked_and_differ_from_image_to_image():
+    boxes = random_boxes(500, 0.15, seeded())
+    sides = torch.stack([boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 2]])
+    assert sides.max() <= 0.3
+    assert sides.max() > 0.28
+    assert len(torch.unique(boxes, dim=0)) == 500
 
 
 # Colour.
@@ -229,7 +266,7 @@ def test_no_change_of_colour_gives_every_image_back(channels):
 
 
 def test_a_strength_of_nothing_draws_no_change_of_colour():
-    change = random_colour_change(20, Strength(flip=False, window=(1.0, 1.0)), seeded())
+    change = random_colour_change(20, Strength(flip=False, area=(1.0, 1.0)), seeded())
     for drawn, expected in zip(change, no_change(20), strict=True):
         assert torch.allclose(drawn, expected, atol=1e-5)
 

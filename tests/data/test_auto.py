@@ -6,7 +6,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from sklearn.datasets import load_digits
 
-from gatcluster.data.auto import choose_augment, colourfulness, paper_share
+from gatcluster.data.auto import choose_augment, choose_geometry, colourfulness, mean_lightness, paper_share
 from gatcluster.data.images import ImageSet
 
 RANDOM = np.random.default_rng(0)
@@ -98,3 +98,33 @@ def test_grey_images_have_no_colour():
     red = torch.zeros(1, 3, 2, 2)
     red[:, 0] = 1
     assert colourfulness(red) == pytest.approx((2 / 3 + 1 / 3 + 1 / 3) / 3)
+
+
+def bars(degrees: np.ndarray) -> ImageSet:
+    """White bars on black, of random width and length, each turned by an angle."""
+    drawn = []
+    for angle in degrees:
+        width, length = RANDOM.uniform(3, 7), RANDOM.uniform(9, 12)
+        image = Image.new("L", (28, 28), 0)
+        ImageDraw.Draw(image).rectangle((14 - width, 14 - length, 14 + width, 14 + length), fill=255)
+        drawn.append(np.asarray(image.rotate(angle, Image.Resampling.BILINEAR)))
+    return image_set(np.stack(drawn)[..., None])
+
+
+def test_glyphs_that_are_always_upright_are_moved_less_than_glyphs_that_lean():
+    upright, leaning = bars(np.zeros(300)), bars(RANDOM.uniform(-25, 25, 300))
+    assert choose_geometry(upright, "glyph") == 0.25
+    assert choose_geometry(leaning, "glyph") == 1.0
+
+
+def test_photos_are_moved_as_far_as_photos_may_be():
+    assert choose_geometry(image_set(RANDOM.integers(0, 256, (30, 16, 16, 3), dtype=np.uint8)), "photo") == 1.0
+
+
+def test_identical_and_single_images_leave_a_geometry_to_use():
+    for count in (1, 20):
+        assert 0.25 <= choose_geometry(image_set(np.zeros((count, 8, 8, 1), np.uint8)), "glyph") <= 1
+
+
+def test_mean_lightness_is_over_all_pixels():
+    assert mean_lightness(image_set(np.array([[[[0], [255]]], [[[255], [255]]]], np.uint8))) == pytest.approx(0.75)

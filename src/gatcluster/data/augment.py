@@ -7,7 +7,7 @@ image is one 2x3 matrix and one resampling, its colour one matrix and one offset
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import torch
@@ -30,7 +30,7 @@ class Strength:
     """How far each transformation may go; numbers are drawn evenly between the bounds."""
 
     flip: bool  # mirror left and right, half of the time
-    window: tuple[float, float]  # side of the window that is cut out, relative to the image's; below 1 enlarges
+    area: tuple[float, float] = (1.0, 1.0)  # of the window that is cut out, relative to the image's; below 1 enlarges
     stretch: float = 0.0  # logarithm of the window's change of aspect ratio
     rotation: float = 0.0  # degrees, either way
     shear: float = 0.0
@@ -39,21 +39,35 @@ class Strength:
     contrast: float = 0.0  # factor 1 ± contrast
     saturation: float = 0.0  # factor 1 ± saturation
     hue: float = 0.0  # radians, either way
+    cutout: float = 0.0  # half the side of a box that is covered, at most, relative to the image's side
     background_fill: bool = False  # outside the image: its own background, rather than its mirror image
 
 
 # A mirrored or strongly turned letter is another letter; a mirrored dog is a dog.
 STRENGTHS: Final[dict[Augment, Strength]] = {
     "photo": Strength(
-        flip=True, window=(0.45, 1.0), stretch=0.25,
+        flip=True, area=(0.2, 1.0), stretch=0.5,
         brightness=0.2, contrast=0.4, saturation=0.4, hue=0.3,
     ),
     "glyph": Strength(
-        flip=False, window=(0.75, 1.25), stretch=0.15, rotation=15, shear=0.15, shift=0.12,
-        contrast=0.3, background_fill=True,
+        flip=False, area=(0.56, 1.69), stretch=0.4, rotation=15, shear=0.25, shift=0.12,
+        contrast=0.3, cutout=0.15, background_fill=True,
     ),
-    "none": Strength(flip=False, window=(1.0, 1.0)),
+    "none": Strength(flip=False),
 }  # fmt: skip
+
+
+def gentler(strength: Strength, geometry: float) -> Strength:
+    """The same transformations, but images are moved, turned and stretched only ``geometry`` times as far."""
+    low, high = strength.area
+    return replace(
+        strength,
+        area=(1 - (1 - low) * geometry, 1 + (high - 1) * geometry),
+        stretch=strength.stretch * geometry,
+        rotation=strength.rotation * geometry,
+        shear=strength.shear * geometry,
+        shift=strength.shift * geometry,
+    )
 
 
 class ColourChange(NamedTuple):
@@ -70,10 +84,10 @@ def random_affine(n: int, strength: Strength, generator: Generator) -> Tensor:
     def draw(low: float, high: float) -> Tensor:
         return torch.rand(n, generator=generator, device=generator.device) * (high - low) + low
 
-    scale = draw(*strength.window)
+    scale = draw(*strength.area).sqrt()
     aspect = torch.exp(draw(-strength.stretch, strength.stretch) / 2)
     scale_x, scale_y = scale * aspect, scale / aspect
-    if strength.window[1] <= 1:  # a crop: stretching must not take the window over the edge
+    if strength.area[1] <= 1:  # a crop: stretching must not take the window over the edge
         scale_x, scale_y = scale_x.clamp(max=1), scale_y.clamp(max=1)
     reach_x, reach_y = ((1 - s).clamp(min=0) + 2 * strength.shift for s in (scale_x, scale_y))
     shift_x, shift_y = draw(-1, 1) * reach_x, draw(-1, 1) * reach_y
@@ -131,6 +145,25 @@ def apply_affine(images: Tensor, matrices: Tensor, background_fill: bool) -> Ten
     return sampled + background
 
 
+def random_boxes(n: int, reach: float, generator: Generator) -> Tensor:
+    """Boxes (n, 4) as top, bottom, left and right, relative to the sides of an image; they may lie partly outside."""
+    centre = torch.rand(n, 2, generator=generator, device=generator.device)
+    half = torch.rand(n, 2, generator=generator, device=generator.device) * reach
+    low, high = centre - half, centre + half
+    return torch.stack([low[:, 0], high[:, 0], low[:, 1], high[:, 1]], dim=1)
+
+
+def cover(images: Tensor, boxes: Tensor) -> Tensor:
+    """Images (n, C, H, W) with a box (n, 4) of each covered by the image's background."""
+    height, width = images.shape[2:]
+    y = (torch.arange(height, device=images.device) + 0.5) / height
+    x = (torch.arange(width, device=images.device) + 0.5) / width
+    rows = (y >= boxes[:, 0, None]) & (y < boxes[:, 1, None])  # (n, H)
+    columns = (x >= boxes[:, 2, None]) & (x < boxes[:, 3, None])  # (n, W)
+    covered = rows[:, None, :, None] & columns[:, None, None, :]
+    return torch.where(covered, backgrounds(images), images)
+
+
 def backgrounds(images: Tensor) -> Tensor:
     """The background of each image (n, C, H, W): the median of its outermost pixels, (n, C, 1, 1)."""
     edges = torch.cat([images[:, :, 0], images[:, :, -1], images[:, :, :, 0], images[:, :, :, -1]], dim=2)
@@ -156,11 +189,22 @@ def plain(images: Tensor, grey: bool) -> Tensor:
     return images
 
 
-def transform(images: Tensor, kind: Augment, grey: bool, generator: Generator) -> Tensor:
-    """The random transformation T of images (n, C, H, W), ready for the network."""
+def transform(images: Tensor, kind: Augment, grey: bool, generator: Generator, geometry: float = 1.0) -> Tensor:
+    """The random transformation T of images (n, C, H, W), ready for the network.
+
+    Args:
+        images: with black 0 and white 1.
+        kind: which transformations.
+        grey: whether RGB becomes grey.
+        generator: draws all parameters, on the device of the images.
+        geometry: how far images are moved, relative to what ``kind`` allows.
+    """
     if kind == "none":
         return plain(images, grey)
-    strength = STRENGTHS[kind]
+    strength = gentler(STRENGTHS[kind], geometry)
     matrices = random_affine(len(images), strength, generator)
     change = random_colour_change(len(images), strength, generator)
-    return apply_colour(apply_affine(images, matrices, strength.background_fill), change, grey)
+    images = apply_affine(images, matrices, strength.background_fill)
+    if strength.cutout > 0:
+        images = cover(images, random_boxes(len(images), strength.cutout, generator))
+    return apply_colour(images, change, grey)

@@ -8,7 +8,7 @@ label head's, as in the paper.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ _RISING_STEPS = 20  # in which the learning rate of a stage grows to its full he
 _LEAST_BATCH = 16
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
+_PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
 _SURE = 0.5  # images at least this surely in a part need not be told apart from others of it
 
 
@@ -52,6 +53,8 @@ def learn_fast(trainer: Trainer) -> None:
         neighbours, partition = learner.partition()
         if parts_before is not None:
             partition = renumbered(partition, parts_before, trainer.settings.n_clusters)
+        else:
+            learner.prime_heads(partition)
         parts_before = partition.parts
         end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
         is_last = round_ == settings.rounds - 1
@@ -67,7 +70,7 @@ class _Contrasted(nn.Module):
         self.projection = projection_head(network.backbone.channels)
 
     def forward(self, images: Tensor, with_heads: bool) -> tuple[Tensor, NetworkOutput | None]:
-        features = self.network.backbone(images)
+        features = self.network.features(images)
         projected = self.projection(features.mean(dim=(2, 3)))
         return projected, self.network.heads(features) if with_heads else None
 
@@ -116,12 +119,37 @@ class _FastLearner:
         k = trainer.settings.n_clusters
         return neighbours, agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed)
 
+    def prime_heads(self, partition: Partition) -> None:
+        """Teach the two heads the parts from stored image features, while the backbone stands still.
+
+        It takes seconds, and spares the rounds that follow from pulling the backbone about with heads that know
+        nothing yet.
+        """
+        trainer, k = self.trainer, self.trainer.settings.n_clusters
+        chosen = trainer.random.permutation(len(trainer.images))[:_PRIMING_IMAGES]
+        features = infer(trainer.network, trainer.network.features, trainer.images, trainer.settings, chosen)
+        parts, confidence = torch.from_numpy(partition.parts[chosen]), torch.from_numpy(partition.confidence[chosen])
+        prior = _prior(partition.parts, k).to(trainer.fabric.device)
+        heads = nn.ModuleList([trainer.network.label_head, trainer.network.attention_head])
+        optimizers = fast_optimizers(heads)
+        for step in range(_PRIMING_STEPS):
+            picked = torch.from_numpy(trainer.random.integers(0, len(chosen), min(_PRIMING_BATCH, len(chosen))))
+            output = trainer.network.heads(features[picked].to(trainer.fabric.device))
+            losses = fast_total_loss(
+                output.label_features,
+                output.attention_label_features,
+                parts[picked].to(trainer.fabric.device),
+                confidence[picked].to(trainer.fabric.device).square(),
+                prior,
+                trainer.settings.loss_weights,
+            )
+            self._descend(losses.total, self.settings.learning_rate * (1 - step / _PRIMING_STEPS), optimizers)
+
     def learn_partition(self, neighbours: Neighbours, partition: Partition, budget: Budget, is_last: bool) -> None:
         """Learn the parts of the graph with the four tasks, contrast beside them."""
         settings, device = self.settings, self.trainer.fabric.device
         k, weights = self.trainer.settings.n_clusters, self.trainer.settings.loss_weights
-        sizes = np.bincount(partition.parts, minlength=k) + 1.0  # a part that emptied may fill again
-        prior = torch.from_numpy(sizes / sizes.sum()).float().to(device)  # (k,)
+        prior = _prior(partition.parts, k).to(device)
         trust = torch.from_numpy(partition.confidence**2)  # (N,)
         all_parts = torch.from_numpy(partition.parts)  # (N,)
 
@@ -172,7 +200,7 @@ class _FastLearner:
                 rate = full_rate * min(1.0, (taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
                 batch = next(self.batches)
                 result = step(batch)
-                self._descend(result.loss, rate)
+                self._descend(result.loss, rate, self.optimizers)
                 batches.append(batch)
                 steps.append(_detached(result))
                 taken += 1
@@ -194,15 +222,21 @@ class _FastLearner:
             if budget.spent >= 1 or trainer.stopped:
                 return
 
-    def _descend(self, loss: Tensor, rate: float) -> None:
-        """One step of both optimisers."""
-        for optimizer, share in zip(self.optimizers, (1.0, _ADAM_SHARE), strict=True):
+    def _descend(self, loss: Tensor, rate: float, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        """One step of Muon and of Adam."""
+        for optimizer, share in zip(optimizers, (1.0, _ADAM_SHARE), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * share
             optimizer.zero_grad(set_to_none=True)
         self.trainer.fabric.backward(loss)
-        for optimizer in self.optimizers:
+        for optimizer in optimizers:
             optimizer.step()
+
+
+def _prior(parts: NDArray[np.int64], n_clusters: int) -> Tensor:
+    """The share of each part, (k,); none is zero, so that a part that emptied may fill again."""
+    sizes = np.bincount(parts, minlength=n_clusters) + 1.0
+    return torch.from_numpy(sizes / sizes.sum()).float()
 
 
 def _detached(step: _Step) -> _Step:

@@ -162,9 +162,8 @@ class Trainer:
         """The images of ``indices``, each randomly transformed, (n, C, H, W) on the device."""
         images = self.images.batch(indices).to(self.fabric.device)
         form = self.settings.images
-        return transform(images, form.augment, form.grey, self.transformation_random).contiguous(
-            memory_format=torch.channels_last
-        )
+        transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry)
+        return transformed.contiguous(memory_format=torch.channels_last)
 
     def report_progress(self, stage: str) -> None:
         """Tell the callbacks how far training is."""

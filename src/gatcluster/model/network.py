@@ -28,17 +28,25 @@ class GATNetwork(nn.Module):
         n_clusters: k.
         head_channels: width of both heads; k in the paper.
         alpha: α of the Gaussian kernel.
+        mean: the lightness that is subtracted from images, so that the padding of convolutions is no dark frame.
     """
 
-    def __init__(self, backbone: Backbone, n_clusters: int, head_channels: int, alpha: float) -> None:
+    def __init__(
+        self, backbone: Backbone, n_clusters: int, head_channels: int, alpha: float, mean: float = 0.0
+    ) -> None:
         super().__init__()
+        self.mean = mean
         self.backbone = backbone
         self.label_head = LabelHead(backbone.channels, head_channels, n_clusters)
         self.attention_head = AttentionHead(backbone.channels, backbone.map_size, head_channels, n_clusters, alpha)
 
     def forward(self, images: Tensor) -> NetworkOutput:
         """Both heads, for training: images (N, C, H, W) in [0, 1]."""
-        return self.heads(self.backbone(images))
+        return self.heads(self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Image features (N, C', H', W') of images (N, C, H, W) in [0, 1]."""
+        return torch.as_tensor(self.backbone(images - self.mean))
 
     def heads(self, features: Tensor) -> NetworkOutput:
         """Both heads on image features (N, C, H, W)."""
@@ -48,16 +56,16 @@ class GATNetwork(nn.Module):
 
     def label_features(self, images: Tensor) -> Tensor:
         """Label features (N, k) alone: all that clustering new images needs."""
-        label_features, _ = self.label_head(self.backbone(images))
+        label_features, _ = self.label_head(self.features(images))
         return torch.as_tensor(label_features)
 
     def attention_maps(self, images: Tensor) -> Tensor:
         """Where the attention module looks: (N, H, W) at the resolution of the feature map."""
-        return self.attention_head.attention_map(self.backbone(images))
+        return self.attention_head.attention_map(self.features(images))
 
     def embedding(self, images: Tensor) -> Tensor:
         """The backbone's features, averaged over the map: (N, C)."""
-        return torch.as_tensor(self.backbone(images).mean(dim=(2, 3)))
+        return self.features(images).mean(dim=(2, 3))
 
 
 def build_network(settings: Settings) -> GATNetwork:
@@ -74,5 +82,6 @@ def build_network(settings: Settings) -> GATNetwork:
         else:
             backbone = paper_backbone(network.preset, settings.images.network_channels, k, settings.images.size)
             head_channels = k
-        # One memory layout always: another picks other kernels, and a loaded model would differ in the last bits.
-        return GATNetwork(backbone, k, head_channels, network.alpha).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+        built = GATNetwork(backbone, k, head_channels, network.alpha, settings.images.mean)
+    # One memory layout always: another picks other kernels, and a loaded model would differ in the last bits.
+    return built.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
