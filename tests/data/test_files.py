@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
-from gatcluster.data.files import DEFAULT_SIDE, decode, find_image_files, read_files
+from gatcluster.data.decode import DEFAULT_SIDE, decode, decoded_images
+from gatcluster.data.files import ImageFiles, find_image_files
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 
@@ -46,7 +47,7 @@ def flat(path: Path, value: int = 100, size: tuple[int, int] = (10, 10), mode: s
 
 def read(folder: Path, size: tuple[int, int] | None = (10, 10), channels: int | None = 1) -> ImageSet:
     names = find_image_files(folder)
-    return read_files([folder / name for name in names], names, size, channels, "crop")
+    return decoded_images(ImageFiles([folder / name for name in names], names), size, channels, "crop")
 
 
 # Finding.
@@ -453,5 +454,6 @@ def test_progress_counts_every_file_also_the_broken_ones(tmp_path):
     broken_files(tmp_path)
     names = find_image_files(tmp_path)
     seen: list[tuple[int, int]] = []
-    read_files([tmp_path / name for name in names], names, None, None, "crop", lambda *counts: seen.append(counts))
+    files = ImageFiles([tmp_path / name for name in names], names)
+    decoded_images(files, None, None, "crop", lambda *counts: seen.append(counts))
     assert seen == [(i, 5) for i in range(1, 6)]

@@ -1,31 +1,39 @@
-"""Image files: finding them, and decoding each to one size."""
+"""Image files on disk."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageOps
-
-from gatcluster.config import Resize
-from gatcluster.data.images import ImageSet, Skipped
-from gatcluster.errors import InputError
+from typing import IO
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
-# Photographs are brought to this side unless the user says otherwise: what two CPU cores can learn from in minutes.
-DEFAULT_SIDE = 64
-# Images that are already all of one size, and not larger than this, keep it.
-_LARGEST_NATURAL_SIDE = 96
 
-_GREY_MODES = frozenset({"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "LA"})
 
-OnProgress = Callable[[int, int], None]
+@dataclass(frozen=True)
+class ImageFiles:
+    """Files, each an encoded image."""
+
+    paths: Sequence[Path]
+    names: Sequence[str]
+
+    def open(self, index: int) -> IO[bytes]:
+        """One file."""
+        return self.paths[index].open("rb")
+
+    def fingerprint(self) -> str:
+        """Of the paths, sizes and times of the files."""
+        digest = hashlib.blake2b(digest_size=16)
+        for path in self.paths:
+            try:
+                status = path.stat()
+                state = f"{status.st_size} {status.st_mtime_ns}"
+            except OSError:
+                state = "unreadable"
+            digest.update(os.fsencode(path.absolute()) + b"\0" + state.encode() + b"\0")
+        return digest.hexdigest()
 
 
 def find_image_files(folder: Path) -> list[str]:
@@ -39,102 +47,3 @@ def find_image_files(folder: Path) -> list[str]:
             if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES
         ]
     return sorted(found)
-
-
-def read_files(
-    paths: Sequence[Path],
-    names: Sequence[str],
-    size: tuple[int, int] | None,
-    channels: int | None,
-    resize: Resize,
-    on_progress: OnProgress | None = None,
-) -> ImageSet:
-    """Decode image files to one size; files that cannot be read are listed in ``skipped``.
-
-    Args:
-        paths: the files.
-        names: what to call each of them.
-        size: height and width; ``None`` takes the images' own size where it is common and small, else 64x64.
-        channels: 1 or 3; ``None`` takes 1 where all images are grey.
-        resize: "crop" cuts the longer side to the middle, "squash" keeps all of it and changes the shape.
-        on_progress: called with (images read, images in all).
-    """
-    if size is None or channels is None:
-        natural_size, natural_channels = _natural_form(paths)
-        size = size or natural_size
-        channels = channels or natural_channels
-    pixels = np.empty((len(paths), *size, channels), dtype=np.uint8)
-    kept: list[str] = []
-    skipped: list[Skipped] = []
-    for position, (path, name) in enumerate(zip(paths, names, strict=True)):
-        try:
-            pixels[len(kept)] = decode(path, size, channels, resize)
-            kept.append(name)
-        except Exception as error:  # on a damaged file Pillow's decoders may raise anything
-            skipped.append(Skipped(name, _reason(error)))
-        if on_progress is not None:
-            on_progress(position + 1, len(paths))
-    if not kept:
-        raise InputError(
-            f"none of the {len(paths)} image files could be read; the first, {skipped[0].name}: {skipped[0].reason}"
-        )
-    return ImageSet(pixels[: len(kept)], kept, tuple(skipped))
-
-
-def decode(path: Path, size: tuple[int, int], channels: int, resize: Resize) -> NDArray[np.uint8]:
-    """One image file as (H, W, channels): upright, without transparency, at ``size``."""
-    height, width = size
-    with _strict_pillow(), Image.open(path) as file:
-        file.draft("RGB" if channels == 3 else "L", (2 * width, 2 * height))
-        image = _flattened(ImageOps.exif_transpose(file), "RGB" if channels == 3 else "L")
-    if resize == "crop":
-        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
-    else:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
-
-
-@contextmanager
-def _strict_pillow() -> Iterator[None]:
-    """A decompression bomb is an error, not a warning; other warnings of Pillow do not concern a user."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
-
-
-def _flattened(image: Image.Image, mode: str) -> Image.Image:
-    """The image in ``mode`` ("L" or "RGB"): deep greys scaled to 8 bits, transparency laid over white."""
-    if image.mode.startswith(("I", "F")):
-        values = np.asarray(image, dtype=np.float64)
-        deepest = 65535 if image.mode.startswith("I;16") or values.max() > 255 else 255
-        image = Image.fromarray((values.clip(0, deepest) * (255 / deepest)).astype(np.uint8))
-    if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
-    return image.convert(mode)
-
-
-def _natural_form(paths: Iterable[Path]) -> tuple[tuple[int, int], int]:
-    """The size and the number of channels that suit a set of files, from their headers alone."""
-    sizes: list[tuple[int, int]] = []
-    grey = True
-    for path in paths:
-        try:
-            with _strict_pillow(), Image.open(path) as image:
-                sizes.append((image.height, image.width))
-                grey = grey and image.mode in _GREY_MODES
-        except Exception:
-            continue  # named with its reason when it is decoded
-    if len(set(sizes)) == 1 and max(sizes[0]) <= _LARGEST_NATURAL_SIDE:
-        return sizes[0], 1 if grey else 3
-    side = min(DEFAULT_SIDE, max(8, int(median(map(min, sizes))))) if sizes else DEFAULT_SIDE
-    return (side, side), 1 if grey and sizes else 3
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    if text.startswith("cannot identify image file"):
-        return "not an image that can be decoded"
-    return text or type(error).__name__

@@ -13,7 +13,8 @@ import numpy as np
 
 from gatcluster.config import Resize
 from gatcluster.data.arrays import images_from_array
-from gatcluster.data.files import OnProgress, find_image_files, read_files
+from gatcluster.data.decode import OnProgress, decoded_images
+from gatcluster.data.files import ImageFiles, find_image_files
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 
@@ -44,7 +45,8 @@ def read_images(
         for path in paths:
             if not path.is_file():
                 raise InputError(f"no such file: {path}")
-        return read_files(paths, [str(path) for path in paths], size, channels, resize, on_progress)
+        files = ImageFiles(paths, [str(path) for path in paths])
+        return decoded_images(files, size, channels, resize, on_progress)
     path = Path(source)
     if not path.exists():
         raise InputError(f"no such file or folder: {path}")
@@ -54,7 +56,8 @@ def read_images(
             raise InputError(
                 f"no images in {path}: it holds no file that ends in .jpg, .png, .webp, .tif, .bmp or .gif"
             )
-        return read_files([path / name for name in names], names, size, channels, resize, on_progress)
+        files = ImageFiles([path / name for name in names], names)
+        return decoded_images(files, size, channels, resize, on_progress)
     if path.suffix in (".npy", ".npz"):
         return images_from_array(_load_array(path), size, value_range)
     raise InputError(f"cannot read {path}: give a folder of images, or an array file (.npy, .npz)")
