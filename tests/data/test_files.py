@@ -363,7 +363,7 @@ def test_broken_files_are_skipped_with_a_reason_and_all_good_ones_are_read_under
 
 def test_when_no_file_can_be_read_the_error_names_the_first_and_its_reason(tmp_path):
     broken_files(tmp_path)
-    with pytest.raises(InputError, match=r"none of the 4 image files.*b-truncated\.jpg.*truncated"):
+    with pytest.raises(InputError, match=r"none of the 4 images.*b-truncated\.jpg.*truncated"):
         read(tmp_path)
 
 
@@ -391,7 +391,7 @@ def test_a_decoder_that_raises_something_odd_costs_one_file_only(tmp_path, monke
     original = PngImagePlugin.PngImageFile.load
 
     def load(self, *args):
-        if str(self.filename).endswith("b.png"):
+        if self.fp.name.endswith("b.png"):
             raise IndexError("deep inside a decoder")
         return original(self, *args)
 
@@ -406,10 +406,10 @@ def test_an_error_without_words_still_gives_a_reason(tmp_path, monkeypatch):
     flat(tmp_path / "b.png")
     original = Image.open
 
-    def fail(path, *args, **kwargs):
-        if Path(path).name == "b.png":
+    def fail(file, *args, **kwargs):
+        if Path(file.name).name == "b.png":
             raise PermissionError
-        return original(path, *args, **kwargs)
+        return original(file, *args, **kwargs)
 
     monkeypatch.setattr(Image, "open", fail)
     assert [file.reason for file in read(tmp_path).skipped] == ["PermissionError"]
