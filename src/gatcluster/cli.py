@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
+from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,9 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Group unlabelled images into k clusters, end to end from pixels.",
 )
-# File names are printed as they are: nothing in them is an emoji code or a colour.
-out = Console(highlight=False, emoji=False)
-err = Console(stderr=True, highlight=False, emoji=False)
 
 _BAR_WIDTH = 24
 _INTERRUPTED = 130
@@ -69,9 +65,6 @@ class Device(str, Enum):  # noqa: D101
 
 Source = Annotated[Path, typer.Argument(help="A folder of images (searched recursively), or a .npy or .npz file.")]
 Run = Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` writes it.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")
-]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")]
 Seed = Annotated[int, typer.Option(help="Governs all randomness: the same seed and epochs give the same clusters.")]
 
@@ -131,7 +124,7 @@ def fit(
         )
     _print_warnings(summary)
     if as_json:
-        _print_json(summary.as_json())
+        print_json(summary.as_json())
     else:
         _print_summary(summary)
         _print_next_steps(summary)
@@ -171,9 +164,9 @@ def predict(
         raise InputError(f"cannot write {output}: {error.strerror or error}") from None
     sizes, _ = cluster_figures(features)
     if as_json:
-        _print_json({"output": output, "n_images": len(images), "cluster_sizes": sizes, "skipped": len(images.skipped)})
+        print_json({"output": output, "n_images": len(images), "cluster_sizes": sizes, "skipped": len(images.skipped)})
     else:
-        out.print(f"{_images(len(images))} labelled -> {output}", markup=False, soft_wrap=True)
+        out.print(f"{count_of_images(len(images))} labelled -> {output}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -192,10 +185,12 @@ def evaluate(
 
     metrics = evaluate_run(run, labels)
     if as_json:
-        _print_json(metrics.as_json())
+        print_json(metrics.as_json())
     else:
         _print_scores({"gatcluster": metrics})
-        out.print(f"[dim]{_images(metrics.n_images)}, {metrics.n_clusters_used} clusters, {metrics.n_labels} labels[/]")
+        out.print(
+            f"[dim]{count_of_images(metrics.n_images)}, {metrics.n_clusters_used} clusters, {metrics.n_labels} labels[/]"
+        )
 
 
 @app.command()
@@ -215,7 +210,7 @@ def demo(
         summary, scores = run_demo(output, seed, epochs, minutes, overwrite, progress)
     _print_warnings(summary)
     if as_json:
-        _print_json({**summary.as_json(), "scores": {name: score.as_json() for name, score in scores.items()}})
+        print_json({**summary.as_json(), "scores": {name: score.as_json() for name, score in scores.items()}})
         return
     _print_summary(summary)
     out.print("\nAgainst the true digits, which were not used in training:")
@@ -233,7 +228,7 @@ def info(
 
     facts = installation() if run is None else run_facts(run)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
     for heading, entries in facts.items():
         if not isinstance(entries, dict):
@@ -308,10 +303,6 @@ def _check_output(path: Path, overwrite: bool) -> None:
     check_free(path, overwrite)
 
 
-def _print_json(tree: Any) -> None:
-    print(json.dumps(tree, ensure_ascii=False))
-
-
 def _print_warnings(summary: Summary) -> None:
     messages = list(summary.warnings)
     if summary.skipped:
@@ -324,7 +315,7 @@ def _print_summary(summary: Summary) -> None:
     from gatcluster.report.progress import duration
 
     out.print(
-        f"[bold]{summary.n_clusters} clusters of {_images(summary.n_images)}[/], "
+        f"[bold]{summary.n_clusters} clusters of {count_of_images(summary.n_images)}[/], "
         f"found in {duration(summary.seconds)} by recipe {summary.recipe}, seed {summary.seed}, "
         f"{summary.epochs} epochs\n"
     )
@@ -354,10 +345,6 @@ def _print_next_steps(summary: Summary) -> None:
         markup=False,
         soft_wrap=True,
     )
-
-
-def _images(count: int) -> str:
-    return f"{count:,} image{'' if count == 1 else 's'}"
 
 
 def _plain(value: Any) -> str:
