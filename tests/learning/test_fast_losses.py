@@ -35,7 +35,9 @@ def separability_by_loop(features, parts, confidence):
     for i in range(m):
         for j in range(m):
             related = i == j or parts[i] == parts[j]
-            d = sum(a * b for a, b in zip(rows[i], rows[j], strict=True)) / (math.hypot(*rows[i]) * math.hypot(*rows[j]))
+            d = sum(a * b for a, b in zip(rows[i], rows[j], strict=True)) / (
+                math.hypot(*rows[i]) * math.hypot(*rows[j])
+            )
             d = min(max(d, 1e-4), 1 - 1e-4)
             weight = confidence[i] * confidence[j]
             sums[related] -= weight * math.log(d if related else 1 - d)
@@ -130,7 +132,7 @@ def test_images_of_no_confidence_are_ignored(batch, data):
 
 
 def test_the_few_related_pairs_count_as_much_as_the_many_unrelated_ones():
-    # Even features: every cosine is 1. Ten clusters, one image each: 10 related pairs, all right; 90 unrelated, all wrong.
+    # Even features: every cosine is 1. One image in each of ten parts: 10 related pairs, right; 90 unrelated, wrong.
     even = torch.full((10, 10), 0.1)
     apart = weighted_separability_loss(even, torch.eye(10), torch.ones(10))
     assert apart.item() == pytest.approx(-math.log(1e-4) / 2, rel=1e-3)

@@ -139,7 +139,9 @@ def test_descends_where_one_direction_is_a_hundred_times_flatter():
 def test_fast_optimizers_train_every_parameter_exactly_once(paper_settings):
     module = nn.ModuleDict({"network": build_network(paper_settings()), "projection": projection_head(16)})
     muon, adam = fast_optimizers(module)
-    covered = [id(weight) for optimizer in (muon, adam) for group in optimizer.param_groups for weight in group["params"]]
+    covered = [
+        id(weight) for optimizer in (muon, adam) for group in optimizer.param_groups for weight in group["params"]
+    ]
     assert len(covered) == len(set(covered))
     assert set(covered) == {id(weight) for weight in module.parameters()}
     assert all(weight.ndim >= 2 for group in muon.param_groups for weight in group["params"])

@@ -48,14 +48,14 @@ def learn_fast(trainer: Trainer) -> None:
     learner.warm_up(StageBudget(trainer.budget, end=settings.warm_up_share))
     parts_before: NDArray[np.int64] | None = None
     for round_ in range(settings.rounds):
-        if trainer.stopped:
-            return
         neighbours, partition = learner.partition()
-        if parts_before is not None:
-            partition = renumbered(partition, parts_before, trainer.settings.n_clusters)
-        else:
+        if parts_before is None:
             learner.prime_heads(partition)
+        else:
+            partition = renumbered(partition, parts_before, trainer.settings.n_clusters)
         parts_before = partition.parts
+        if trainer.stopped:  # only now: even after a stop in the warm-up the heads know some partition
+            return
         end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
         is_last = round_ == settings.rounds - 1
         learner.learn_partition(neighbours, partition, StageBudget(trainer.budget, end), is_last)

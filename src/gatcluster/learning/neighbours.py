@@ -97,7 +97,7 @@ def spectral_partition(graph: sparse.csr_matrix, n_clusters: int, ridge: float, 
     scaled = sparse.diags(scale) @ graph @ sparse.diags(scale)
 
     with ThreadpoolController().limit(limits=1):  # several threads would add in any order, and change the last digits
-        vectors = _leading_eigenvectors(scaled, np.sqrt(added / n_images) * scale, min(n_clusters, n_images - 1), seed)
+        vectors = _leading_eigenvectors(scaled, np.sqrt(added / n_images) * scale, n_clusters, seed)
         rows = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)  # (N, k)
         return np.asarray(KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(rows), dtype=np.int64)
 
@@ -111,7 +111,7 @@ def _leading_eigenvectors(
         return np.asarray(eigh(matrix.toarray() + np.outer(ridge, ridge), subset_by_index=(n - count, n - 1))[1])
     operator = LinearOperator((n, n), matvec=lambda v: matrix @ v + ridge * (ridge @ v), dtype=np.float64)
     start = np.random.default_rng(seed).random(n)
-    return np.asarray(eigsh(operator, k=count, which="LA", v0=start, tol=1e-4, maxiter=5000)[1])
+    return np.asarray(eigsh(operator, k=min(count, n - 1), which="LA", v0=start, tol=1e-6, maxiter=5000)[1])
 
 
 def most_agreed(partitions: Sequence[NDArray[np.int64]]) -> int:

@@ -1,0 +1,357 @@
+"""The neighbour graph and its cuts: against brute force, and on graphs whose parts are known beforehand."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from gatcluster.evaluation.metrics import clustering_accuracy
+from gatcluster.learning import neighbours as neighbours_module
+from gatcluster.learning.neighbours import (
+    Neighbours,
+    Partition,
+    agreed_partition,
+    most_agreed,
+    nearest_neighbours,
+    renumbered,
+    self_tuning_graph,
+    smoothed,
+    spectral_partition,
+)
+
+SOLVERS = {"dense": 10_000, "sparse": 0}  # and the size up to which the whole spectrum is computed
+
+
+@pytest.fixture(params=SOLVERS.values(), ids=SOLVERS)
+def _each_solver(request, monkeypatch):
+    monkeypatch.setattr(neighbours_module, "_DENSE_SIZE", request.param)
+
+
+def random_embedding(n, d=5, seed=0):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
+
+
+def blobs(sizes, spread=0.1, seed=0, d=8):
+    """Embeddings about orthogonal directions, mixed up, and which direction each is of."""
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    points = np.eye(d)[labels] + spread * random.normal(size=(len(labels), d))
+    return torch.from_numpy(points.astype(np.float32)), labels
+
+
+def separate_cliques(sizes, seed=0):
+    """A graph (N, N) of one clique of random weights for each size, no edge between them."""
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    weights = random.uniform(0.2, 1, (len(labels), len(labels)))
+    weights = (weights + weights.T) * (labels[:, None] == labels)
+    np.fill_diagonal(weights, 0)
+    return sparse.csr_matrix(weights), labels
+
+
+def graph_of(edges, n_images):
+    """A symmetric graph from {(i, j): weight}."""
+    weights = np.zeros((n_images, n_images))
+    for (i, j), weight in edges.items():
+        weights[i, j] = weights[j, i] = weight
+    return sparse.csr_matrix(weights)
+
+
+# Nearest neighbours.
+
+
+@settings(deadline=None, max_examples=50)
+@given(n=st.integers(2, 30), d=st.integers(1, 6), seed=st.integers(0, 10_000), data=st.data())
+def test_neighbours_are_those_of_brute_force(n, d, seed, data):
+    n_neighbours = data.draw(st.integers(1, n - 1))
+    embedding = random_embedding(n, d, seed)
+    found = nearest_neighbours(embedding, n_neighbours)
+    unit = embedding.numpy().astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    distances = np.linalg.norm(unit[:, None] - unit[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert found.indices.shape == found.distances.shape == (n, n_neighbours)
+    # By distance rather than index: with d = 1 there are ties.
+    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :n_neighbours], atol=2e-3)
+    np.testing.assert_allclose(found.distances, np.take_along_axis(distances, found.indices, axis=1), atol=2e-3)
+    for i, row in enumerate(found.indices.tolist()):
+        assert i not in row
+        assert len(set(row)) == n_neighbours
+
+
+def test_distances_worked_by_hand():
+    # Directions at 0, 60 and 180 degrees, of any length: chords of 60, 120 and 180 degrees are 1, √3 and 2.
+    embedding = torch.tensor([[2.0, 0.0], [0.5, np.sqrt(3) / 2], [-3.0, 0.0]])
+    found = nearest_neighbours(embedding, 2)
+    assert found.indices.tolist() == [[1, 2], [0, 2], [1, 0]]
+    expected = [[1, 2], [1, np.sqrt(3)], [np.sqrt(3), 2]]
+    np.testing.assert_allclose(found.distances, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("similarities_at_a_time", [1, 50, 51 * 7, 51 * 50, 10**6])
+def test_memory_limit_does_not_change_the_neighbours(monkeypatch, similarities_at_a_time):
+    embedding = random_embedding(51)
+    whole = nearest_neighbours(embedding, 9)
+    monkeypatch.setattr(neighbours_module, "_SIMILARITIES_AT_A_TIME", similarities_at_a_time)
+    parts = nearest_neighbours(embedding, 9)
+    np.testing.assert_array_equal(parts.indices, whole.indices)
+    np.testing.assert_allclose(parts.distances, whole.distances, atol=1e-6)
+
+
+def test_an_image_is_not_its_own_neighbour_even_among_copies_of_it():
+    found = nearest_neighbours(torch.ones(6, 3), 5)
+    assert [sorted(row) for row in found.indices.tolist()] == [[j for j in range(6) if j != i] for i in range(6)]
+    assert (found.distances < 1e-3).all()
+    assert np.isfinite(found.distances).all()
+
+
+def test_all_zero_embeddings_have_finite_distances():
+    assert np.isfinite(nearest_neighbours(torch.zeros(4, 3), 2).distances).all()
+
+
+def test_nearest_keeps_the_first_ones():
+    found = nearest_neighbours(random_embedding(20), 6)
+    fewer = found.nearest(2)
+    np.testing.assert_array_equal(fewer.indices, nearest_neighbours(random_embedding(20), 2).indices)
+    np.testing.assert_array_equal(fewer.distances, found.distances[:, :2])
+
+
+# The graph.
+
+
+@pytest.mark.parametrize("n_neighbours", [1, 3, 7, 10])
+def test_edges_fade_with_distance_by_the_scale_of_both_ends(n_neighbours):
+    found = nearest_neighbours(random_embedding(25), n_neighbours)
+    expected = np.zeros((25, 25))
+    scale = [row[min(7, n_neighbours) - 1] for row in found.distances.astype(float)]
+    for i in range(25):
+        for j, distance in zip(found.indices[i], found.distances[i].astype(float), strict=True):
+            weight = np.exp(-(distance**2) / (scale[i] * scale[j]))
+            expected[i, j] += weight / 2
+            expected[j, i] += weight / 2
+    graph = self_tuning_graph(found).toarray()
+    np.testing.assert_allclose(graph, expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(graph, graph.T)
+    assert not graph.diagonal().any()
+    assert graph.max() <= 1
+
+
+def test_weights_do_not_depend_on_the_unit_of_distance():
+    found = nearest_neighbours(random_embedding(25), 8)
+    tighter = Neighbours(found.indices, found.distances * np.float32(0.01))
+    np.testing.assert_allclose(self_tuning_graph(tighter).toarray(), self_tuning_graph(found).toarray(), rtol=1e-4)
+
+
+def test_copies_of_images_have_finite_and_strong_edges():
+    embedding = random_embedding(6).repeat(4, 1)  # each image four times
+    embedding[-1] = 1.0
+    found = nearest_neighbours(embedding, 8)
+    exact = Neighbours(found.indices, np.where(found.distances < 1e-2, 0, found.distances).astype(np.float32))
+    for some in (found, exact, Neighbours(found.indices, np.zeros_like(found.distances))):
+        graph = self_tuning_graph(some)
+        assert np.isfinite(graph.data).all()
+        assert (graph.data >= 0).all()
+    assert self_tuning_graph(exact)[0, 6] == 1
+
+
+# Cuts.
+
+
+@pytest.mark.usefixtures("_each_solver")
+@pytest.mark.parametrize("ridge", [0.3, 1.0])
+@pytest.mark.parametrize("sizes", [(30, 30), (60, 40, 20), (25, 25, 25, 25, 25)])
+def test_well_separated_blobs_are_the_parts(sizes, ridge):
+    embedding, labels = blobs(sizes)
+    graph = self_tuning_graph(nearest_neighbours(embedding, 10))
+    assert clustering_accuracy(labels, spectral_partition(graph, len(sizes), ridge, seed=0)) == 1
+
+
+# Without a ridge, components have one eigenvalue in common; only the dense solver finds all vectors of it for certain.
+@pytest.mark.parametrize(("solver", "ridge"), [("dense", 0.0), ("dense", 0.3), ("sparse", 0.3), ("sparse", 1.0)])
+@pytest.mark.parametrize("sizes", [(20, 20), (12, 25, 40), (15, 15, 15, 15)])
+def test_components_of_a_graph_are_its_parts(monkeypatch, sizes, solver, ridge):
+    monkeypatch.setattr(neighbours_module, "_DENSE_SIZE", SOLVERS[solver])
+    graph, labels = separate_cliques(sizes)
+    assert clustering_accuracy(labels, spectral_partition(graph, len(sizes), ridge, seed=0)) == 1
+
+
+def test_dense_and_sparse_solver_cut_alike_where_clusters_touch(monkeypatch):
+    embedding, labels = blobs((80, 60, 50), spread=0.3)
+    graph = self_tuning_graph(nearest_neighbours(embedding, 15))
+    parts = []
+    for size in SOLVERS.values():
+        monkeypatch.setattr(neighbours_module, "_DENSE_SIZE", size)
+        parts.append(spectral_partition(graph, 3, 0.3, seed=0))
+    assert clustering_accuracy(*parts) >= 0.99
+    assert 0.8 < clustering_accuracy(labels, parts[0]) < 1  # neither too easy to differ, nor hopeless
+
+
+@pytest.mark.usefixtures("_each_solver")
+def test_a_ridge_keeps_an_islet_of_three_images_from_being_a_part():
+    # Two clusters of 20 with many weak edges between them, and three images that hang by one thin edge.
+    labels = np.repeat([0, 1, 2], [20, 20, 3])
+    edges = {
+        (i, j): 1.0 if labels[i] == labels[j] else 0.05
+        for i in range(43)
+        for j in range(i)
+        if labels[i] == labels[j] or 2 not in (labels[i], labels[j])
+    }
+    graph = graph_of(edges | {(0, 40): 0.01}, 43)
+    without = spectral_partition(graph, 2, ridge=0.0, seed=0)
+    assert sorted(np.bincount(without)) == [3, 40]
+    with_ridge = spectral_partition(graph, 2, ridge=0.3, seed=0)
+    assert clustering_accuracy(labels[:40], with_ridge[:40]) == 1
+
+
+@pytest.mark.usefixtures("_each_solver")
+def test_same_seed_is_the_same_cut_bit_for_bit():
+    graph = self_tuning_graph(nearest_neighbours(random_embedding(120), 8))
+    first = spectral_partition(graph, 5, 0.3, seed=3)
+    np.testing.assert_array_equal(spectral_partition(graph, 5, 0.3, seed=3), first)
+    assert any(not np.array_equal(spectral_partition(graph, 5, 0.3, seed), first) for seed in (4, 5, 6))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+@pytest.mark.parametrize("n", [2, 3, 4, 9])
+def test_as_many_parts_as_images_puts_each_in_its_own(n, ridge):
+    graph = self_tuning_graph(nearest_neighbours(random_embedding(n), min(3, n - 1)))
+    assert sorted(spectral_partition(graph, n, ridge, seed=0)) == list(range(n))
+
+
+@pytest.mark.usefixtures("_each_solver")
+@pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 3), (9, 8)])
+def test_one_image_more_than_parts_is_cut_without_complaint(n, k):
+    graph = self_tuning_graph(nearest_neighbours(random_embedding(n), min(3, n - 1)))
+    parts = spectral_partition(graph, k, 0.3, seed=0)
+    assert sorted(set(parts)) == list(range(k))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.usefixtures("_each_solver")
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_copies_of_one_image_are_cut_somehow(ridge):
+    graph = self_tuning_graph(nearest_neighbours(torch.ones(40, 3), 10))
+    parts = spectral_partition(graph, 3, ridge, seed=0)
+    assert parts.shape == (40,)
+    assert set(parts) <= {0, 1, 2}
+
+
+def test_a_graph_without_edges_is_cut_somehow():
+    parts = spectral_partition(sparse.csr_matrix((6, 6)), 2, 0.3, seed=0)
+    assert set(parts) <= {0, 1}
+
+
+# Choosing, smoothing, numbering.
+
+
+def test_the_cut_that_comes_out_again_is_chosen():
+    right = np.array([0, 0, 1, 1, 2, 2])
+    joined, split = np.array([0, 0, 1, 1, 1, 1]), np.array([0, 1, 2, 2, 2, 2])
+    # Another numbering is the same cut: both copies agree fully with each other and halfway with the rest.
+    assert most_agreed([joined, right, split, (right + 1) % 3]) == 1
+    assert most_agreed([split, joined, (right + 2) % 3, right]) == 2
+    assert most_agreed([split]) == 0
+
+
+def test_identical_cuts_leave_the_first():
+    cut = np.array([0, 1, 1])
+    assert most_agreed([cut, cut.copy(), cut.copy()]) == 0
+
+
+def test_an_image_among_images_of_another_part_moves_there():
+    labels = np.repeat([0, 1], 6)
+    edges = {(i, j): 1.0 for i in range(12) for j in range(i) if labels[i] == labels[j]}
+    wrong = labels.copy()
+    wrong[2] = 1
+    parts, confidence = smoothed(graph_of(edges, 12), wrong, 2)
+    np.testing.assert_array_equal(parts, labels)
+    # Two steps lead from a right image of part 0 to image 2 with chance 4/25: the four ways that go by another image.
+    np.testing.assert_allclose(confidence[[0, 2]], [2 * (1 - 4 / 25) - 1, 2 * (1 - 5 / 25) - 1], rtol=1e-6)
+    np.testing.assert_allclose(confidence[6:], 1)
+
+
+def test_confidence_is_0_between_two_parts_and_1_inside_one():
+    # 0 - 1 - 2 - 3 - 4, the middle one torn between both ends.
+    graph = graph_of({(0, 1): 1.0, (1, 2): 1.0, (2, 3): 1.0, (3, 4): 1.0}, 5)
+    _, confidence = smoothed(graph, np.array([0, 0, 0, 1, 1]), 2)
+    # Two steps from the middle end in 0 or 4 a quarter of the time each, else where they began: 3/4 in part 0.
+    assert confidence[2] == pytest.approx(0.5)
+    _, confidence = smoothed(graph, np.array([0, 1, 0, 1, 1]), 2)  # an end, and two steps on: all the same part
+    assert confidence[0] == pytest.approx(1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(n=st.integers(4, 25), k=st.integers(2, 5), seed=st.integers(0, 1000))
+def test_confidence_stays_between_0_and_1(n, k, seed):
+    graph = self_tuning_graph(nearest_neighbours(random_embedding(n, seed=seed), 3))
+    partition = smoothed(graph, np.random.default_rng(seed).integers(0, k, n), k)
+    assert partition.parts.shape == partition.confidence.shape == (n,)
+    assert ((partition.confidence >= 0) & (partition.confidence <= 1)).all()
+    assert ((partition.parts >= 0) & (partition.parts < k)).all()
+
+
+def test_an_image_without_edges_has_no_confidence():
+    partition = smoothed(graph_of({(0, 1): 1.0}, 3), np.array([0, 0, 1]), 2)
+    assert partition.confidence[2] == 0
+    assert np.isfinite(partition.confidence).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(2, 6).flatmap(
+        lambda k: st.tuples(st.permutations(range(k)), arrays(np.int64, 20, elements=st.integers(0, k - 1)))
+    )
+)
+def test_the_same_partition_under_other_numbers_gets_its_numbers_back(case):
+    permutation, before = case
+    confidence = np.linspace(0, 1, len(before), dtype=np.float32)
+    again = renumbered(Partition(np.array(permutation)[before], confidence), before, len(permutation))
+    np.testing.assert_array_equal(again.parts, before)
+    np.testing.assert_array_equal(again.confidence, confidence)
+
+
+@settings(deadline=None, max_examples=60)
+@given(arrays(np.int64, 20, elements=st.integers(0, 3)), arrays(np.int64, 20, elements=st.integers(0, 3)))
+def test_new_numbers_keep_the_parts_and_as_many_images_as_possible(parts, before):
+    again = renumbered(Partition(parts, np.ones(20, np.float32)), before, 4).parts
+    np.testing.assert_array_equal(again[:, None] == again, parts[:, None] == parts)
+    counts = {tuple(pair): 0 for pair in np.ndindex(4, 4)}
+    for pair in zip(parts.tolist(), before.tolist(), strict=True):
+        counts[pair] += 1
+    best = max(sum(counts[part, number] for part, number in enumerate(order)) for order in permutations(range(4)))
+    assert (again == before).sum() == best
+
+
+# All of it.
+
+
+@pytest.mark.parametrize("sizes", [(40, 40), (60, 25, 12), (90, 10)])
+def test_clusters_of_an_embedding_are_found_with_confidence(sizes):
+    embedding, labels = blobs(sizes)
+    found = nearest_neighbours(embedding, 20)
+    partition = agreed_partition(found, len(sizes), sizes=(8, 12, 20), ridges=(0.3, 1.0), seed=0)
+    assert clustering_accuracy(labels, partition.parts) == 1
+    assert partition.confidence.mean() > 0.8
+
+
+def test_an_image_between_two_clusters_is_less_sure_than_those_inside():
+    embedding, _ = blobs((40, 40), spread=0.05, d=3)
+    between = torch.tensor([[1.0, 1.0, 0.0]])
+    found = nearest_neighbours(torch.cat([embedding, between]), 10)
+    partition = agreed_partition(found, 2, sizes=(10,), ridges=(0.3,), seed=0)
+    assert partition.confidence[-1] < np.median(partition.confidence[:-1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (5, 2), (5, 5), (12, 11)])
+def test_a_handful_of_images_is_partitioned(n, k):
+    found = nearest_neighbours(random_embedding(n), min(30, n - 1))
+    partition = agreed_partition(found, k, sizes=(15, 20, 30), ridges=(0.3, 1.0), seed=0)
+    assert set(partition.parts) <= set(range(k))
+    assert np.isfinite(partition.confidence).all()
