@@ -18,7 +18,7 @@ from gatcluster.config import (
     make_settings,
 )
 from gatcluster.data.auto import choose_augment, choose_geometry, mean_lightness
-from gatcluster.data.decode import OnProgress
+from gatcluster.data.cache import OnProgress
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
 from gatcluster.errors import InputError

@@ -1,22 +1,28 @@
-"""Decoding images to one size and one number of channels."""
+"""Decoding one image, or some, to one size and one number of channels.
+
+Worker processes import this file and what it imports, and nothing else: neither torch nor, for most images, NumPy.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import IO
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from gatcluster.config import Resize
-from gatcluster.data.encoded import EncodedImages
-from gatcluster.data.images import ImageSet, Skipped
-from gatcluster.errors import InputError
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gatcluster.config import Resize
+    from gatcluster.data.encoded import EncodedImages
+
+# Part of what a cache entry is known by: raise it whenever the same file gives other pixels than before.
+DECODER_VERSION = 1
 
 # Photographs are brought to this side unless the user says otherwise: what two CPU cores can learn from in minutes.
 DEFAULT_SIDE = 64
@@ -24,62 +30,117 @@ DEFAULT_SIDE = 64
 _LARGEST_NATURAL_SIDE = 96
 
 _GREY_MODES = frozenset({"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "LA"})
+_ORIENTATION = 0x0112  # of EXIF; from 5 on the picture lies on its side
+_LYING = 5
 
-OnProgress = Callable[[int, int], None]
+
+class Form(NamedTuple):
+    """What images are decoded to."""
+
+    size: tuple[int, int]  # height, width
+    channels: int
+    resize: Resize
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of one decoded image."""
+        return self.size[0] * self.size[1] * self.channels
 
 
-def decoded_images(
-    encoded: EncodedImages,
-    size: tuple[int, int] | None,
-    channels: int | None,
-    resize: Resize,
-    on_progress: OnProgress | None = None,
-) -> ImageSet:
-    """Decode all images to one size; those that cannot be read are listed in ``skipped``.
+class Header(NamedTuple):
+    """What an image says of itself before it is decoded."""
 
-    Args:
-        encoded: the images.
-        size: height and width; ``None`` takes the images' own size where it is common and small, else 64x64.
-        channels: 1 or 3; ``None`` takes 1 where all images are grey.
-        resize: "crop" cuts the longer side to the middle, "squash" keeps all of it and changes the shape.
-        on_progress: called with (images read, images in all).
-    """
-    if size is None or channels is None:
-        natural_size, natural_channels = natural_form(encoded)
-        size = size or natural_size
-        channels = channels or natural_channels
-    names = encoded.names
-    pixels = np.empty((len(names), *size, channels), dtype=np.uint8)
-    kept: list[str] = []
-    skipped: list[Skipped] = []
-    for index, name in enumerate(names):
+    size: tuple[int, int]  # height, width, upright
+    grey: bool
+
+
+class Failure(NamedTuple):
+    """An image that could not be decoded."""
+
+    position: int  # among the encoded images
+    reason: str
+    outside: bool  # the fault is not in the image but around it (no permission, not there), and may pass
+
+
+class Chunk(NamedTuple):
+    """Some decoded images."""
+
+    pixels: bytes  # of every image, one after another; zeros where one failed
+    failures: list[Failure]
+
+
+def decode_chunk(encoded: EncodedImages, task: tuple[range, Form]) -> Chunk:
+    """Decode the images of a range. Whatever one of them does, the others are decoded."""
+    indices, form = task
+    pixels: list[bytes] = []
+    failures: list[Failure] = []
+    for index in indices:
         try:
             with encoded.open(index) as file:
-                pixels[len(kept)] = decode(file, size, channels, resize)
-            kept.append(name)
+                pixels.append(_decoded(file, form).tobytes())
         except Exception as error:  # on a damaged file Pillow's decoders may raise anything
-            skipped.append(Skipped(name, _reason(error)))
-        if on_progress is not None:
-            on_progress(index + 1, len(names))
-    if not kept:
-        raise InputError(
-            f"none of the {len(names)} images could be read; the first, {skipped[0].name}: {skipped[0].reason}"
-        )
-    return ImageSet(pixels[: len(kept)], kept, tuple(skipped))
+            pixels.append(bytes(form.image_bytes))
+            outside = isinstance(error, OSError) and error.errno is not None
+            failures.append(Failure(index, _reason(error), outside))
+    return Chunk(b"".join(pixels), failures)
+
+
+def read_headers(encoded: EncodedImages, indices: range) -> list[Header]:
+    """The headers of the images of a range; those that cannot be read are left out."""
+    headers: list[Header] = []
+    for index in indices:
+        try:
+            with _strict_pillow(), encoded.open(index) as file, Image.open(file) as image:
+                height, width = (image.width, image.height) if _lies(image) else (image.height, image.width)
+                headers.append(Header((height, width), image.mode in _GREY_MODES))
+        except Exception:
+            continue  # named with its reason when it is decoded
+    return headers
+
+
+def natural_form(headers: Sequence[Header]) -> tuple[tuple[int, int], int]:
+    """The size and the number of channels that suit a set of images, from their headers."""
+    if not headers:
+        return (DEFAULT_SIDE, DEFAULT_SIDE), 3
+    channels = 1 if all(header.grey for header in headers) else 3
+    first = headers[0].size
+    if max(first) <= _LARGEST_NATURAL_SIDE and all(header.size == first for header in headers):
+        return first, channels
+    side = min(DEFAULT_SIDE, max(8, int(median(min(header.size) for header in headers))))
+    return (side, side), channels
 
 
 def decode(file: Path | IO[bytes], size: tuple[int, int], channels: int, resize: Resize) -> NDArray[np.uint8]:
     """One encoded image as (H, W, channels): upright, without transparency, at ``size``."""
-    height, width = size
-    mode = "RGB" if channels == 3 else "L"
+    import numpy as np
+
+    image = _decoded(file, Form(size, channels, resize))
+    return np.frombuffer(image.tobytes(), dtype=np.uint8).reshape(*size, channels)
+
+
+def _decoded(file: Path | IO[bytes], form: Form) -> Image.Image:
+    height, width = form.size
+    mode = "RGB" if form.channels == 3 else "L"
     with _strict_pillow(), Image.open(file) as opened:
-        opened.draft(mode, (2 * width, 2 * height))
-        image = _flattened(ImageOps.exif_transpose(opened), mode)
-    if resize == "crop":
-        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
-    else:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
+        # A JPEG can be decoded at 1/2, 1/4 or 1/8: the least that is not smaller than what is wanted.
+        opened.draft(mode, (height, width) if _lies(opened) else (width, height))
+        return shaped(opened, form)
+
+
+def shaped(image: Image.Image, form: Form) -> Image.Image:
+    """An image upright, without transparency, in the mode and at the size of a form."""
+    height, width = form.size
+    image = _flattened(ImageOps.exif_transpose(image), "RGB" if form.channels == 3 else "L")
+    # Of the filters for reducing, Hamming's results are nearest to those of a JPEG decoded at reduced scale: images do
+    # not differ in sharpness by how they came to their size.
+    if form.resize == "crop":
+        return ImageOps.fit(image, (width, height), Image.Resampling.HAMMING)
+    return image.resize((width, height), Image.Resampling.HAMMING)
+
+
+def _lies(image: Image.Image) -> bool:
+    """Whether an opened image lies on its side. Only what the header says: a PNG would be decoded to find more."""
+    return "exif" in image.info and int(image.getexif().get(_ORIENTATION, 1)) >= _LYING
 
 
 @contextmanager
@@ -94,9 +155,7 @@ def _strict_pillow() -> Iterator[None]:
 def _flattened(image: Image.Image, mode: str) -> Image.Image:
     """The image in ``mode`` ("L" or "RGB"): deep greys scaled to 8 bits, transparency laid over white."""
     if image.mode.startswith(("I", "F")):
-        values = np.asarray(image, dtype=np.float64)
-        deepest = 65535 if image.mode.startswith("I;16") or values.max() > 255 else 255
-        image = Image.fromarray((values.clip(0, deepest) * (255 / deepest)).astype(np.uint8))
+        image = _eight_bits(image)
     if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -104,21 +163,18 @@ def _flattened(image: Image.Image, mode: str) -> Image.Image:
     return image.convert(mode)
 
 
-def natural_form(encoded: EncodedImages) -> tuple[tuple[int, int], int]:
-    """The size and the number of channels that suit a set of images, from their headers alone."""
-    sizes: list[tuple[int, int]] = []
-    grey = True
-    for index in range(len(encoded.names)):
-        try:
-            with _strict_pillow(), encoded.open(index) as file, Image.open(file) as image:
-                sizes.append((image.height, image.width))
-                grey = grey and image.mode in _GREY_MODES
-        except Exception:
-            continue  # named with its reason when it is decoded
-    if len(set(sizes)) == 1 and max(sizes[0]) <= _LARGEST_NATURAL_SIDE:
-        return sizes[0], 1 if grey else 3
-    side = min(DEFAULT_SIDE, max(8, int(median(map(min, sizes))))) if sizes else DEFAULT_SIDE
-    return (side, side), 1 if grey and sizes else 3
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """A grey image of 16 or 32 bits or of floats, with white at 1 (floats only), 255, 65535 or its lightest pixel.
+
+    White is the least of these that no pixel exceeds; in 16-bit files always 65535.
+    """
+    import numpy as np
+
+    values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    lightest = float(values.max())
+    whites = [65535] if image.mode.startswith("I;16") else [1, 255, 65535] if image.mode == "F" else [255, 65535]
+    white = next((white for white in whites if lightest <= white), lightest)
+    return Image.fromarray((values.clip(0, None) * (255 / white)).round().astype(np.uint8))
 
 
 def _reason(error: Exception) -> str:

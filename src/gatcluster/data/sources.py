@@ -13,7 +13,7 @@ import numpy as np
 
 from gatcluster.config import Resize
 from gatcluster.data.arrays import images_from_array
-from gatcluster.data.decode import OnProgress, decoded_images
+from gatcluster.data.cache import OnProgress, decoded_images
 from gatcluster.data.files import ImageFiles, find_image_files
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
