@@ -88,14 +88,8 @@ def test_the_order_does_not_depend_on_the_file_system(tmp_path, monkeypatch):
     for name in ("10.png", "9.png", "B.png", "a.png", "a/1.png", "é.png"):
         flat(tmp_path / name)
     expected = find_image_files(tmp_path)
-    walk = os.walk
-
-    def backwards(folder):
-        for directory, subfolders, files in walk(folder):
-            subfolders.sort(reverse=True)
-            yield directory, subfolders, sorted(files, reverse=True)
-
-    monkeypatch.setattr(os, "walk", backwards)
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: sorted(scandir(folder), key=lambda entry: entry.name)[::-1])
     assert find_image_files(tmp_path) == expected == sorted(expected)
 
 

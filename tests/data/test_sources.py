@@ -82,9 +82,16 @@ def test_a_folder_without_images_is_an_error_that_says_what_was_looked_for(tmp_p
         read_images(tmp_path)
 
 
-def test_a_file_that_is_neither_folder_nor_array_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read .*a\.png: give a folder"):
-        read_images(grey(tmp_path / "a.png", 1))
+def test_one_image_file_is_a_set_of_one(tmp_path):
+    images = read_images(grey(tmp_path / "a.png", 1))
+    assert images.names == ["a.png"]
+    assert images.pixels[0, 0, 0, 0] == 1
+
+
+def test_a_file_of_no_known_kind_is_refused(tmp_path):
+    (tmp_path / "notes.doc").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"cannot read .*notes\.doc: give a folder"):
+        read_images(tmp_path / "notes.doc")
 
 
 def test_npy_files_are_read(tmp_path):

@@ -93,7 +93,7 @@ def _as_pixels(values: NDArray[Any]) -> Pixels:
         raise InputError(
             f"float pixels must lie in [0, 1], but run from {low:g} to {high:g}: divide by 255, or give uint8"
         )
-    return values.astype(np.float32)
+    return values.astype(np.float32, copy=False)
 
 
 def _one_row_pixels(values: NDArray[Any], value_range: tuple[float, float]) -> NDArray[np.float32]:

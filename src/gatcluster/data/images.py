@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gatcluster.data.joined import JoinedPixels
+
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
 
 
@@ -28,7 +30,7 @@ class ImageSet:
     ``pixels`` may be memory-mapped: it is only ever read in batches.
     """
 
-    pixels: Pixels  # (N, H, W, C), uint8, or float32 with black 0 and white 1
+    pixels: Pixels | JoinedPixels  # (N, H, W, C), uint8, or float32 with black 0 and white 1
     names: Sequence[str]  # N
     skipped: Sequence[Skipped] = ()
     value_range: tuple[float, float] = (0.0, 1.0)  # what stood for black and white before

@@ -1,22 +1,52 @@
-"""From what a user names (a folder, files, an array file, an array) to images."""
+"""From what a user names (a folder, files, a published data set, an array, a dataset) to images."""
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
-
-import numpy as np
+from typing import Any, Final, TypeVar
 
 from gatcluster.config import Resize
 from gatcluster.data.arrays import images_from_array
 from gatcluster.data.cache import OnProgress, decoded_images
-from gatcluster.data.files import ImageFiles, find_image_files
+from gatcluster.data.detect import Format, located_format
+from gatcluster.data.encoded import EncodedImages
+from gatcluster.data.formats.array_files import array_images
+from gatcluster.data.formats.cifar import cifar10_images, cifar100_images
+from gatcluster.data.formats.folder import folder_images
+from gatcluster.data.formats.huggingface import huggingface_images
+from gatcluster.data.formats.idx import idx_images
+from gatcluster.data.formats.listing import csv_images, glob_images, listed_images, text_list_images
+from gatcluster.data.formats.parquet import parquet_images
+from gatcluster.data.formats.stl10 import stl10_all_images, stl10_images
+from gatcluster.data.formats.torch_dataset import images_from_dataset, is_dataset
+from gatcluster.data.formats.webdataset import tar_images
 from gatcluster.data.images import ImageSet
+from gatcluster.data.stored import StoredImages, images_from_stored
 from gatcluster.errors import InputError
+
+Found = TypeVar("Found", EncodedImages, StoredImages)
+
+# How the images of each format are found: encoded ones, which have to be decoded, and plain pixels.
+_ENCODED: Final[dict[Format, Callable[[Path], EncodedImages]]] = {
+    "folder": folder_images,
+    "glob": glob_images,
+    "list": text_list_images,
+    "csv": csv_images,
+    "parquet": parquet_images,
+    "huggingface": huggingface_images,
+    "webdataset": tar_images,
+}
+_STORED: Final[dict[Format, Callable[[Path], StoredImages]]] = {
+    "numpy": array_images,
+    "cifar10": cifar10_images,
+    "cifar100": cifar100_images,
+    "cifar100-20": cifar100_images,
+    "stl10": stl10_images,
+    "stl10-unlabelled": stl10_all_images,
+    "idx": idx_images,
+}
 
 
 def names_files(source: Any) -> bool:
@@ -33,48 +63,37 @@ def read_images(
     resize: Resize = "crop",
     value_range: tuple[float, float] | None = None,
     on_progress: OnProgress | None = None,
+    format: Format | None = None,
 ) -> ImageSet:
-    """Images of a folder, of a list of files, of a ``.npy`` or ``.npz`` file, or of an array.
+    """Images of a path (in any format), of a list of files, of a torch ``Dataset``, or of an array.
 
-    The order is that of the list or array; for a folder, that of the sorted paths, whatever the file system says.
+    The order is that of the list, file or array; for a folder, that of the sorted paths, whatever the file system says.
+    Labels that a source may carry are not read.
+
+    Args:
+        source: what a user names.
+        size: height and width; by default arrays keep theirs, and files theirs if it is common and small.
+        channels: 1 or 3, for encoded images; by default 1 if all are grey.
+        resize: how encoded images reach the size.
+        value_range: what stands for black and white in one-row images.
+        on_progress: called with (images read, images in all).
+        format: of a path; by default it is told from what is there.
     """
+    if is_dataset(source):
+        return images_from_dataset(source, size, channels, resize, on_progress)
     if not names_files(source):
         return images_from_array(source, size, value_range)
     if not isinstance(source, (str, os.PathLike)):
-        paths = [Path(path) for path in source]
-        for path in paths:
-            if not path.is_file():
-                raise InputError(f"no such file: {path}")
-        files = ImageFiles(paths, [str(path) for path in paths])
-        return decoded_images(files, size, channels, resize, on_progress)
-    path = Path(source)
-    if not path.exists():
-        raise InputError(f"no such file or folder: {path}")
-    if path.is_dir():
-        names = find_image_files(path)
-        if not names:
-            raise InputError(
-                f"no images in {path}: it holds no file that ends in .jpg, .png, .webp, .tif, .bmp or .gif"
-            )
-        files = ImageFiles([path / name for name in names], names)
-        return decoded_images(files, size, channels, resize, on_progress)
-    if path.suffix in (".npy", ".npz"):
-        return images_from_array(_load_array(path), size, value_range)
-    raise InputError(f"cannot read {path}: give a folder of images, or an array file (.npy, .npz)")
+        return decoded_images(listed_images(source), size, channels, resize, on_progress)
+    path, found = located_format(Path(source), format)
+    if found in _STORED:
+        return images_from_stored(_found(_STORED[found], path), size, value_range)
+    return decoded_images(_found(_ENCODED[found], path), size, channels, resize, on_progress)
 
 
-def _load_array(path: Path) -> Any:
-    """The array of a ``.npy`` file, or the only (or the one named "images" or "x") of an ``.npz``; never a pickle."""
+def _found(find: Callable[[Path], Found], path: Path) -> Found:
+    """What a format finds at a path; what the system refuses on the way is an error that names the path."""
     try:
-        loaded = np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            wanted = [key for key in loaded.files if key.lower() in ("images", "x")] or loaded.files
-            if len(wanted) != 1:
-                raise InputError(f"{path} holds {len(wanted)} arrays ({', '.join(wanted)}): name one of them 'images'")
-            return loaded[wanted[0]]
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"cannot read {path} as an array: {error}") from None
+        return find(path)
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename or path}: {error.strerror or error}") from None
