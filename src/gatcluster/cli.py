@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
+from gatcluster.cli_data import data_app
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Group unlabelled images into k clusters, end to end from pixels.",
 )
+app.add_typer(data_app, name="data")
 
 _BAR_WIDTH = 24
 _INTERRUPTED = 130
@@ -189,7 +191,8 @@ def evaluate(
     else:
         _print_scores({"gatcluster": metrics})
         out.print(
-            f"[dim]{count_of_images(metrics.n_images)}, {metrics.n_clusters_used} clusters, {metrics.n_labels} labels[/]"
+            f"[dim]{count_of_images(metrics.n_images)}, {metrics.n_clusters_used} clusters, "
+            f"{metrics.n_labels} labels[/]"
         )
 
 
