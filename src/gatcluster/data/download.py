@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,7 +219,7 @@ def _fetch(file: RemoteFile, folder: Path, mirrors: Sequence[str], on_bytes: OnB
     """Fetch a file from the first mirror that has it; each continues what another began."""
     import pooch
 
-    logging.getLogger("pooch").setLevel(logging.WARNING)  # it would announce every file on standard error
+    pooch.get_logger().setLevel("WARNING")  # it would announce every file on standard error
     problems = []
     for mirror in mirrors:
         try:
