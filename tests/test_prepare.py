@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from gatcluster.config import PRESETS, ImageSettings, LossWeights, Settings
-from gatcluster.data.files import DEFAULT_SIDE
+from gatcluster.data.decode import DEFAULT_SIDE
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 from gatcluster.prepare import prepare, read_like

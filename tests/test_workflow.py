@@ -138,6 +138,8 @@ def test_evaluate_scores_the_clusters_that_were_written(source, tmp_path):
 
 def test_labels_that_do_not_match_leave_no_metrics(source, tmp_path):
     fit_quickly(source, tmp_path / "run", epochs=1)
-    with pytest.raises(InputError, match="lies in no class folder"):
+    with pytest.raises(InputError, match="carries no labels"):
         evaluate_run(tmp_path / "run", None)
+    with pytest.raises(InputError, match="'numpy' lie in no class folders: give --labels source"):
+        evaluate_run(tmp_path / "run", "folders")
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -65,7 +65,33 @@ class Device(str, Enum):  # noqa: D101
     mps = "mps"
 
 
-Source = Annotated[Path, typer.Argument(help="A folder of images (searched recursively), or a .npy or .npz file.")]
+class Format(str, Enum):  # noqa: D101
+    folder = "folder"
+    glob = "glob"
+    list = "list"
+    csv = "csv"
+    numpy = "numpy"
+    cifar10 = "cifar10"
+    cifar100 = "cifar100"
+    cifar100_20 = "cifar100-20"
+    stl10 = "stl10"
+    stl10_unlabelled = "stl10-unlabelled"
+    idx = "idx"
+    parquet = "parquet"
+    huggingface = "huggingface"
+    webdataset = "webdataset"
+
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        help="A folder of images (searched recursively), a pattern in quotes such as 'photos/*.jpg', a .csv, .npz, "
+        ".parquet or .tar file, or the folder of a published data set."
+    ),
+]
+SourceFormat = Annotated[
+    Format | None, typer.Option("--format", help="What SOURCE is [default: told from what is there].")
+]
 Run = Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` writes it.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")]
 Seed = Annotated[int, typer.Option(help="Governs all randomness: the same seed and epochs give the same clusters.")]
@@ -81,6 +107,7 @@ def fit(
     recipe: Annotated[
         Recipe, typer.Option(help="fast: minutes on a CPU. paper: the method as published.")
     ] = Recipe.fast,
+    source_format: SourceFormat = None,
     preset: Annotated[
         str | None, typer.Option(help="An architecture of the paper; `gatcluster info` lists them.")
     ] = None,
@@ -110,6 +137,7 @@ def fit(
             target,
             overwrite,
             progress,
+            format=source_format.value if source_format else None,
             n_clusters=clusters,
             recipe=recipe.value,
             preset=preset,
@@ -139,6 +167,7 @@ def predict(
     output: Annotated[
         str, typer.Option("-o", "--output", help="CSV file to write; - for standard output.")
     ] = "clusters.csv",
+    source_format: SourceFormat = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -153,7 +182,7 @@ def predict(
     from gatcluster.workflow import cluster_figures, predict_source
 
     with _progress() as progress:
-        images, features = predict_source(run, source, progress)
+        images, features = predict_source(run, source, progress, source_format.value if source_format else None)
     text = clusters_csv(images.names, features).encode("utf-8", "surrogateescape")
     for file in images.skipped:
         err.print(f"warning: skipped {file.name}: {file.reason}", markup=False, soft_wrap=True)
@@ -177,15 +206,20 @@ def evaluate(
     labels: Annotated[
         str | None,
         typer.Option(
-            help="folders: an image's label is the folder it lies in. Or a CSV file with columns path, label."
+            help="source: the labels that the run's source carries. folders: an image's label is the folder it lies "
+            "in. Or a CSV file with columns path, label. [default: source]"
         ),
+    ] = None,
+    source_format: Annotated[
+        Format | None,
+        typer.Option("--format", help="Read the source's labels as this; cifar100-20 has the coarse ones."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score the clusters of a run against labels: ACC, NMI, ARI."""
     from gatcluster.workflow import evaluate_run
 
-    metrics = evaluate_run(run, labels)
+    metrics = evaluate_run(run, labels, source_format.value if source_format else None)
     if as_json:
         print_json(metrics.as_json())
     else:
@@ -291,7 +325,8 @@ def _parsed_size(text: str | None) -> int | tuple[int, int] | None:
 
 def _free_run_folder(source: Path, clusters: int) -> Path:
     """A name for the run folder that is not taken."""
-    stem = f"{source.resolve().stem or 'run'}-k{clusters}"
+    there = next((part for part in [source, *source.parents] if part.exists()), source)  # of a pattern, its folder
+    stem = f"{there.resolve().stem or 'run'}-k{clusters}"
     path, number = Path(stem), 1
     while path.exists():
         number += 1

@@ -15,6 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from gatcluster.config import Augment, LossWeights, Recipe, Resize
+from gatcluster.data.detect import Format
+from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files
 from gatcluster.evaluation.label_free import information_score
@@ -62,6 +64,9 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Whether the network sees colours. "auto" is grey, as in the paper, except for the dog presets.
     resize : {"crop", "squash"}, default="crop"
         How image files reach their size: cut to the middle, or all of the image with its shape changed.
+    format : str, default=None
+        How to read an X that is a path: "folder", "csv", "cifar10", "parquet" and so on. By default it is told from
+        what is there.
     batch_size : int, default=None
         M, the images whose targets are computed together. By default that of the preset, or 1000.
     sub_batch : int, default=None
@@ -121,6 +126,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         augment: Augment | Literal["auto"] = "auto",
         colour: Colour = "auto",
         resize: Resize = "crop",
+        format: Format | None = None,
         batch_size: int | None = None,
         sub_batch: int | None = None,
         learning_rate: float | None = None,
@@ -141,6 +147,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.augment = augment
         self.colour = colour
         self.resize = resize
+        self.format = format
         self.batch_size = batch_size
         self.sub_batch = sub_batch
         self.learning_rate = learning_rate
@@ -155,7 +162,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
         Parameters
         ----------
-        X : array, tensor, list of paths, or path of a folder
+        X : array, tensor, torch Dataset, list of paths, or path of a folder or file
             (N, H, W), (N, H, W, C) or (N, C, H, W), uint8 or float in [0, 1]; (N, F) is N images of one row.
         y : Ignored
             Labels are never used.
@@ -168,6 +175,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             preset=self.preset,
             image_size=self.image_size,
             resize=self.resize,
+            format=self.format,
             augment=self.augment,
             colour=self.colour,
             epochs=self.epochs,
@@ -255,8 +263,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self._n_features_out = result.settings.n_clusters
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        """``X`` with scikit-learn's checks of arrays; paths and tensors pass, to be checked where they are read."""
-        if names_files(X) or isinstance(X, torch.Tensor):
+        """``X`` with scikit-learn's checks of arrays; paths, tensors and datasets are checked where they are read."""
+        if names_files(X) or is_dataset(X) or isinstance(X, torch.Tensor):
             return X
         least = 2 if reset else 1  # images: two clusters hold one each
         if getattr(X, "ndim", 2) > 2:
@@ -265,7 +273,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     def _images_like_training(self, X: Any) -> ImageSet:
         check_is_fitted(self)
-        return read_like(self._checked(X, reset=False), self.settings_.images)
+        return read_like(self._checked(X, reset=False), self.settings_.images, format=self.format)
 
     def _placed_network(self) -> Any:
         check_is_fitted(self)

@@ -19,6 +19,8 @@ from gatcluster.config import (
 )
 from gatcluster.data.auto import choose_augment, choose_geometry, mean_lightness
 from gatcluster.data.cache import OnProgress
+from gatcluster.data.detect import Format, check_format
+from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
 from gatcluster.errors import InputError
@@ -32,6 +34,7 @@ def prepare(
     *,
     n_clusters: int,
     seed: int,
+    format: Format | None = None,
     recipe: Recipe = "fast",
     preset: str | None = None,
     image_size: ImageSize = None,
@@ -58,11 +61,13 @@ def prepare(
     _check_choice("augment", augment, ("auto", *get_args(Augment)))
     _check_choice("colour", colour, get_args(Colour))
     _check_choice("resize", resize, get_args(Resize))
+    if format is not None:
+        check_format(format)
     size = _height_and_width(image_size)
     known_preset = find_preset(preset)
-    if size is None and known_preset is not None and names_files(source):
+    if size is None and known_preset is not None and (names_files(source) or is_dataset(source)):
         size = (known_preset.size, known_preset.size)
-    images = read_images(source, size, resize=resize, on_progress=on_progress)
+    images = read_images(source, size, resize=resize, on_progress=on_progress, format=format)
     kind = choose_augment(images) if augment == "auto" else augment
     form = ImageSettings(
         size=images.size,
@@ -94,9 +99,11 @@ def prepare(
     return images, settings
 
 
-def read_like(source: Any, form: ImageSettings, on_progress: OnProgress | None = None) -> ImageSet:
+def read_like(
+    source: Any, form: ImageSettings, on_progress: OnProgress | None = None, format: Format | None = None
+) -> ImageSet:
     """Images of ``source`` in the form a model was trained on."""
-    images = read_images(source, form.size, form.channels, form.resize, form.value_range, on_progress)
+    images = read_images(source, form.size, form.channels, form.resize, form.value_range, on_progress, format)
     if images.channels != form.channels:
         raise InputError(f"the images have {images.channels} channels, but the model was trained on {form.channels}")
     return images

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatcluster.config import Settings
+from gatcluster.data.detect import Format, check_format, located_format
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.evaluation.labels import labels_from_csv, labels_from_folders
 from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
+from gatcluster.evaluation.source_labels import check_lies_in_folders, labels_from_source
 from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import check_fittable, fit
 from gatcluster.model.inference import label_features
@@ -53,26 +55,39 @@ class Summary:
 
 
 def fit_to_run(
-    source: Path, output: Path, overwrite: bool, progress: LiveProgress | PlainProgress, **choices: Any
+    source: Path,
+    output: Path,
+    overwrite: bool,
+    progress: LiveProgress | PlainProgress,
+    format: Format | None = None,
+    **choices: Any,
 ) -> Summary:
     """Read a source, learn its clusters and write the run folder.
 
     Args:
-        source: a folder of images or an array file.
+        source: where the images are: a path, or a glob pattern.
         output: the run folder to make.
         overwrite: whether an earlier run there may be replaced.
         progress: looks on.
+        format: of the source; by default it is told from what is there.
         choices: arguments of :func:`~gatcluster.prepare.prepare`.
     """
     began = time.monotonic()
-    images, settings = prepare(source, on_progress=progress.on_images, **choices)
+    _, found = located_format(source, format)
+    images, settings = prepare(source, format=found, on_progress=progress.on_images, **choices)
     check_fittable(settings)
     with new_run(output, overwrite) as run:
-        return fit_images(images, settings, run, str(source.resolve()), [progress], began)
+        return fit_images(images, settings, run, str(source.resolve()), [progress], began, found)
 
 
 def fit_images(
-    images: ImageSet, settings: Settings, run: RunFolder, source: str, callbacks: Sequence[Callback], began: float
+    images: ImageSet,
+    settings: Settings,
+    run: RunFolder,
+    source: str,
+    callbacks: Sequence[Callback],
+    began: float,
+    source_format: Format | None = None,
 ) -> Summary:
     """Learn the clusters of images and write everything to an open run folder."""
     with warnings.catch_warnings(record=True) as caught:
@@ -82,7 +97,7 @@ def fit_images(
         if not issubclass(warning.category, ConvergenceWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     try:
-        run.write(result, images.names, source, images.skipped)
+        run.write(result, images.names, source, images.skipped, source_format)
         write_bytes(run.path / CONTACT_SHEET, contact_sheet(images, result.label_features))
     except OSError as error:
         raise InputError(f"cannot write to {run.path}: {error.strerror or error}") from None
@@ -112,28 +127,43 @@ def cluster_figures(features: NDArray[np.float32]) -> tuple[list[int], list[floa
 
 
 def predict_source(
-    run_path: Path, source: Path, progress: LiveProgress | PlainProgress
+    run_path: Path, source: Path, progress: LiveProgress | PlainProgress, format: Format | None = None
 ) -> tuple[ImageSet, NDArray[np.float32]]:
-    """Images of a source and their label features (N, k) by the model of a run."""
+    """Images of a source and their label features (N, k) by the model of a run.
+
+    Without a format, the run's own source is read as it was then, and any other as what it looks like.
+    """
     run = load_run(run_path)
+    if format is None and str(source.resolve()) == run.config()["source"]:
+        format = run.source_format()
     settings, network = run.settings(), run.network()
-    images = read_like(source, settings.images, progress.on_images)
+    images = read_like(source, settings.images, progress.on_images, format)
     return images, label_features(network, images, settings)
 
 
-def evaluate_run(run_path: Path, labels: str | None) -> Metrics:
-    """Score a run against labels and write its ``metrics.json``.
+def evaluate_run(run_path: Path, labels: str | None, format: Format | None = None) -> Metrics:
+    """Score a run against labels and write its ``metrics.json``. Nothing else reads labels.
 
     Args:
         run_path: the run folder.
-        labels: "folders", the path of a CSV file, or None for folders.
+        labels: "folders", "source" (the labels that the run's source carries) or the path of a CSV file; None is the
+            source if the run knows it, else folders.
+        format: of the source, if not that of the run: ``cifar100-20`` for the coarse classes of ``cifar100``.
     """
     run = load_run(run_path)
     names, clusters = run.clusters()
-    if labels is None or labels == "folders":
+    source, source_format = run.config()["source"], check_format(format) if format else run.source_format()
+    known: Sequence[str | None]
+    if labels == "folders" or (labels is None and source_format is None):
+        check_lies_in_folders(source_format)
         known = labels_from_folders(names)
+    elif labels is None or labels == "source":
+        known = labels_from_source(source, source_format, names)
     else:
-        known = labels_from_csv(Path(labels), names, run.config().get("source"))
-    metrics = evaluate_clusters(known, clusters)
+        known = labels_from_csv(Path(labels), names, source)
+    scored = [(label, cluster) for label, cluster in zip(known, clusters, strict=True) if label is not None]
+    if not scored:
+        raise InputError(f"none of the images has a label in {source}")
+    metrics = evaluate_clusters([label for label, _ in scored], [cluster for _, cluster in scored])
     run.write_metrics(metrics)
     return metrics

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from gatcluster.config import Settings, checked_settings
+from gatcluster.data.detect import Format, check_format
 from gatcluster.data.images import Skipped
 from gatcluster.errors import InputError
 from gatcluster.evaluation.metrics import Metrics
@@ -47,6 +48,7 @@ FORMAT: Final = 1  # of the run folder; grows when older readers could no longer
 _CONFIG_KINDS: Final[dict[str, tuple[type, ...]]] = {
     "format": (int,),
     "source": (str, type(None)),
+    "source_format": (str, type(None)),
     "n_images": (int,),
     "settings": (dict,),
     "versions": (dict,),
@@ -98,7 +100,12 @@ class RunFolder:
         return HistoryWriter(self.path / HISTORY)
 
     def write(
-        self, result: FitResult, names: Sequence[str], source: str | None, skipped: Sequence[Skipped] = ()
+        self,
+        result: FitResult,
+        names: Sequence[str],
+        source: str | None,
+        skipped: Sequence[Skipped] = (),
+        source_format: Format | None = None,
     ) -> None:
         """Write everything about a finished fit; ``config.json`` last, because it makes the folder a run."""
         weights = {name: tensor.contiguous() for name, tensor in result.network.state_dict().items()}
@@ -116,6 +123,7 @@ class RunFolder:
             {
                 "format": FORMAT,
                 "source": source,
+                "source_format": source_format,
                 "n_images": len(names),
                 "settings": result.settings.model_dump(mode="json"),
                 "versions": library_versions(),
@@ -146,6 +154,14 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {error}") from None
         return tree
+
+    def source_format(self) -> Format | None:
+        """The format in which the source was read, if the run knows it."""
+        name = self.config().get("source_format")
+        try:
+            return None if name is None else check_format(name)
+        except InputError as error:
+            raise InputError(f"{self.path / CONFIG} is damaged: {error}") from None
 
     def settings(self) -> Settings:
         """The run's settings."""
