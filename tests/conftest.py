@@ -73,15 +73,15 @@ class Server:
         asked = handler.headers.get("Range")
         body = self.files.get(handler.path)
         if body is None:
+            self.log.append(Request(handler.path, asked, 0))  # before the client can go on
             handler.send_error(404)
-            self.log.append(Request(handler.path, asked, 0))
             return
         start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.accepts_ranges else 0
         if start and self.range_start is not None:
             start = self.range_start
         if start >= len(body):
+            self.log.append(Request(handler.path, asked, 0))  # before the client can go on
             handler.send_error(416)
-            self.log.append(Request(handler.path, asked, 0))
             return
         rest = body[start:]
         sent = rest[: self.cut_after]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
+import math
 import re
 import shutil
 import tarfile
@@ -12,6 +14,7 @@ import pytest
 
 from gatcluster.data import download as module
 from gatcluster.data.download import DATA_SETS, DataSet, RemoteFile, download
+from gatcluster.data.sources import read_images
 from gatcluster.errors import InputError
 
 
@@ -144,7 +147,7 @@ def test_a_mirror_that_is_no_address_is_refused(publisher, tmp_path):
         download("cifar10", tmp_path, mirror="/srv/data")
 
 
-def test_a_second_mirror_continues_what_the_first_cut_off(publisher, tmp_path, monkeypatch):
+def test_the_next_mirror_is_asked_for_the_rest(publisher, tmp_path, monkeypatch):
     server, half = publisher.server, len(publisher.archive) // 2
     first = module.DATA_SETS["cifar10"]
     mirrors = (f"{server.url}gone/", *first.mirrors)
@@ -299,3 +302,44 @@ def test_a_destination_without_permission_is_refused(publisher, tmp_path, monkey
     with pytest.raises(InputError, match=r"cannot write to .*dest: Permission denied"):
         download("cifar10", tmp_path / "dest")
     assert publisher.server.log == []
+
+
+# What can be done with it.
+
+
+def idx(kind: int, *shape: int) -> bytes:
+    header = bytes([0, 0, kind, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
+    return gzip.compress(header + bytes(math.prod(shape)))
+
+
+FORMATS = {
+    "cifar10": {f"{name}.bin": bytes(2 * 3073) for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")},
+    "cifar100": {"train.bin": bytes(10 * 3074), "test.bin": bytes(2 * 3074)},
+    "stl10": {
+        "train_X.bin": bytes(8 * 27648),
+        "train_y.bin": b"\1" * 8,
+        "test_X.bin": bytes(4 * 27648),
+        "test_y.bin": b"\1" * 4,
+        "unlabeled_X.bin": bytes(5 * 27648),
+    },
+    "mnist": {
+        "train-images-idx3-ubyte.gz": idx(8, 9, 28, 28),
+        "train-labels-idx1-ubyte.gz": idx(8, 9),
+        "t10k-images-idx3-ubyte.gz": idx(8, 3, 28, 28),
+        "t10k-labels-idx1-ubyte.gz": idx(8, 3),
+    },
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_path_of_a_download_can_be_read_as_images(server, tar_gz, tmp_path, monkeypatch, name):
+    real, contents = DATA_SETS[name], FORMATS[name]
+    if real.unpacked is not None:
+        assert set(real.unpacked) == set(contents)
+        contents = {real.files[0].name: tar_gz({f"{real.folder}/{file}": text for file, text in contents.items()})}
+    assert [file.name for file in real.files] == list(contents)
+    files = tuple(RemoteFile(file, len(text), hashlib.sha256(text).hexdigest()) for file, text in contents.items())
+    unpacked = real.unpacked and {file: len(text) for file, text in FORMATS[name].items()}
+    monkeypatch.setattr(module, "DATA_SETS", {name: DataSet(real.folder, 10, (), files, unpacked)})
+    server.files = {f"/{name}/{file}": text for file, text in contents.items()}
+    assert len(read_images(download(name, tmp_path, mirror=server.url).path)) == 12

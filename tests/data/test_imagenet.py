@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from gatcluster.data.imagenet import IMAGENET_10, IMAGENET_DOG, Subset, copy_subset, find_images, link_subset
+from gatcluster.data.sources import read_images
 from gatcluster.errors import InputError
 
 OTHERS = ("n01440764", "n01443537")
@@ -84,6 +85,13 @@ def test_links_work_if_the_paths_given_are_relative(imagenet, tmp_path, monkeypa
     link_subset(IMAGENET_10, Path("imagenet"), Path("dest"))
     monkeypatch.chdir("/")
     assert all((tmp_path / "dest" / name).exists() for name in expected(IMAGENET_10))
+
+
+def test_a_folder_of_links_can_be_read_as_images(imagenet, tmp_path):
+    link_subset(IMAGENET_DOG, imagenet, tmp_path / "dest")
+    images = read_images(tmp_path / "dest")
+    assert list(images.names) == expected(IMAGENET_DOG)
+    assert not images.skipped
 
 
 def test_only_images_are_taken(imagenet, tmp_path):
