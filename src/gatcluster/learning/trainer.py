@@ -195,9 +195,10 @@ class Trainer:
         """
         now = time.monotonic()
         self._epochs += epochs
+        epoch = math.ceil(self._epochs - 1e-6)
         record = Record(
             stage=stage,
-            epoch=math.ceil(self._epochs - 1e-6),
+            epoch=min(epoch, self.settings.training.epochs or epoch),  # a stage's last step may go a little over
             iteration=len(self.history) + 1,
             losses=losses,
             learning_rate=learning_rate,

@@ -48,11 +48,11 @@ def contact_sheet(images: ImageSet, label_features: NDArray[np.float32]) -> byte
 
 
 def _thumbnail(images: ImageSet, index: int) -> Image.Image:
-    """One image as RGB; small ones are enlarged without blur, so that pixels stay pixels."""
+    """One image as RGB; small ones are enlarged smoothly, because shapes are easier to see than pixels."""
     pixels = images.batch(slice(index, index + 1))[0].clamp(0, 1).mul(255).byte().permute(1, 2, 0).numpy()
     picture = Image.fromarray(pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., 0]).convert("RGB")
     scale = _TILE / max(picture.size)
-    filter_ = Image.Resampling.NEAREST if scale > 1 else Image.Resampling.LANCZOS
+    filter_ = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.LANCZOS
     picture = picture.resize((max(1, round(picture.width * scale)), max(1, round(picture.height * scale))), filter_)
     tile = Image.new("RGB", (_TILE, _TILE), _PAPER)
     tile.paste(picture, ((_TILE - picture.width) // 2, (_TILE - picture.height) // 2))
