@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -96,6 +96,12 @@ Run = Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` wri
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")]
 Seed = Annotated[int, typer.Option(help="Governs all randomness: the same seed and epochs give the same clusters.")]
 
+Cache = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Keep decoded images there [default: GATCLUSTER_CACHE, or ~/.cache/gatcluster]."),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep no decoded images after this call.")]
+
 
 @app.command()
 def fit(
@@ -123,6 +129,8 @@ def fit(
     ] = Resize.crop,
     batch_size: Annotated[int | None, typer.Option(help="M: images whose targets are computed together.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop once assignments stood still for so many epochs.")] = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -131,7 +139,7 @@ def fit(
     _check_output(target, overwrite)
     from gatcluster.workflow import fit_to_run
 
-    with _progress() as progress:
+    with _progress() as progress, _cache(cache, no_cache):
         summary = fit_to_run(
             source,
             target,
@@ -168,6 +176,8 @@ def predict(
         str, typer.Option("-o", "--output", help="CSV file to write; - for standard output.")
     ] = "clusters.csv",
     source_format: SourceFormat = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -181,7 +191,7 @@ def predict(
     from gatcluster.runs.folder import clusters_csv
     from gatcluster.workflow import cluster_figures, predict_source
 
-    with _progress() as progress:
+    with _progress() as progress, _cache(cache, no_cache):
         images, features = predict_source(run, source, progress, source_format.value if source_format else None)
     text = clusters_csv(images.names, features).encode("utf-8", "surrogateescape")
     for file in images.skipped:
@@ -309,6 +319,17 @@ def _progress() -> Iterator[LiveProgress | PlainProgress]:
         yield progress
 
 
+@contextmanager
+def _cache(folder: Path | None, off: bool) -> Iterator[None]:
+    """Keep decoded images where the user says."""
+    if folder is not None and off:
+        raise InputError("--cache and --no-cache exclude each other: give one of them")
+    from gatcluster.data.cache import use_cache
+
+    with use_cache(folder) if folder is not None or off else nullcontext():
+        yield
+
+
 def _parsed_size(text: str | None) -> int | tuple[int, int] | None:
     if text is None:
         return None
@@ -376,6 +397,11 @@ def _print_scores(scores: dict[str, Metrics]) -> None:
 
 def _print_next_steps(summary: Summary) -> None:
     run = summary.run
+    if summary.cache is not None:
+        from gatcluster.data.store import megabytes
+
+        kept = f"Decoded images: {megabytes(summary.cache_bytes)} kept in {summary.cache} for the next run"
+        out.print(f"\n[dim]{escape(kept)}[/]", soft_wrap=True)
     out.print(
         f"\nLook at      {run}/clusters.png"
         f"\nEvery image  {run}/clusters.csv"

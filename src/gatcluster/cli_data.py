@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gatcluster.cli_cache import cache_app
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 
 if TYPE_CHECKING:
     from gatcluster.data.imagenet import Subset
     from gatcluster.report.transfers import LiveTransfers, PlainTransfers
 
-data_app = typer.Typer(no_args_is_help=True, help="Get the paper's data sets.")
+data_app = typer.Typer(no_args_is_help=True, help="Get the paper's data sets; look after the cache.")
+data_app.add_typer(cache_app, name="cache")
 
 
 class Published(str, Enum):  # noqa: D101

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gatcluster.config import Settings
 from gatcluster.data.detect import Format, check_format, located_format
 from gatcluster.data.images import ImageSet
+from gatcluster.data.store import kept_in
 from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.evaluation.labels import labels_from_csv, labels_from_folders
 from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
@@ -48,6 +49,8 @@ class Summary:
     seconds: float
     skipped: int
     warnings: list[str]
+    cache: str | None = None  # the folder in which the decoded images are kept
+    cache_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -102,6 +105,7 @@ def fit_images(
     except OSError as error:
         raise InputError(f"cannot write to {run.path}: {error.strerror or error}") from None
     sizes, confidence = cluster_figures(result.label_features)
+    cache, cache_bytes = kept_in(images.pixels) or (None, 0)
     return Summary(
         run=str(run.path),
         n_images=len(images),
@@ -116,6 +120,8 @@ def fit_images(
         seconds=time.monotonic() - began,
         skipped=len(images.skipped),
         warnings=[str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)],
+        cache=None if cache is None else str(cache),
+        cache_bytes=cache_bytes,
     )
 
 

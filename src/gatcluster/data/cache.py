@@ -5,12 +5,15 @@ The file lies in the folder that :func:`use_cache` names, else in that of :func:
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from gatcluster.config import Resize
 from gatcluster.data.decode import (
@@ -30,6 +33,7 @@ from gatcluster.data.workers import NoWorkersError, Workers
 from gatcluster.errors import InputError
 
 OnProgress = Callable[[int, int], None]
+Result = TypeVar("Result")
 
 # Fewer images than this are decoded without worker processes, unless that proves slow.
 _FEW = 500
@@ -156,10 +160,9 @@ class _Job:
         # An interrupted process may have died of an image: what is left is not decoded in this one.
         if self._n < _FEW and not unfinished.continued:
             self._decode_here(unfinished, only_while_quick=True)
-        tasks = [(indices, unfinished.form) for indices in unfinished.missing(_chunk_size(unfinished.form))]
-        if tasks:
+        if unfinished.n_done < self._n:
             try:
-                self._decode_by_workers(unfinished, tasks)
+                self._decode_by_workers(unfinished)
             except NoWorkersError:
                 self._decode_here(unfinished, only_while_quick=False)
         if len(unfinished.failures) == self._n:
@@ -172,23 +175,31 @@ class _Job:
     def _decode_here(self, unfinished: Unfinished, only_while_quick: bool) -> None:
         began, n_before = time.monotonic(), unfinished.n_done
         for indices in unfinished.missing(min(16, _chunk_size(unfinished.form))):
-            self._add(unfinished, indices, decode_chunk(self._encoded, (indices, unfinished.form)))
+            self._add(unfinished, indices, decode_chunk(self._encoded, indices, unfinished.form))
             pace = (time.monotonic() - began) / (unfinished.n_done - n_before)  # seconds for an image
             if only_while_quick and pace * (self._n - unfinished.n_done) > _SLOW_SECONDS:
                 return
 
-    def _decode_by_workers(self, unfinished: Unfinished, tasks: Sequence[tuple[range, Form]]) -> None:
-        workers = self._started_workers()
-        deadly: list[tuple[range, Form]] = []
-        for (indices, form), chunk in workers.run(decode_chunk, tasks):
-            if chunk is None:
-                deadly += [(range(index, index + 1), form) for index in indices]
-            else:
-                self._add(unfinished, indices, chunk)
-        for (indices, form), chunk in workers.run(decode_chunk, deadly):
+    def _decode_by_workers(self, unfinished: Unfinished) -> None:
+        form = unfinished.form
+        function = partial(decode_chunk, form=form)
+        for indices, chunk in self._by_workers(function, unfinished.missing(_chunk_size(form))):
             if chunk is None:
                 chunk = Chunk(bytes(form.image_bytes), [Failure(indices.start, _DEADLY, outside=False)])
             self._add(unfinished, indices, chunk)
+
+    def _by_workers(
+        self, function: Callable[[EncodedImages, range], Result], tasks: Sequence[range]
+    ) -> Iterator[tuple[range, Result | None]]:
+        """What a function says of some images at a time; None for a single image that killed two workers."""
+        workers = self._started_workers()
+        deadly: list[range] = []
+        for indices, result in workers.run(function, tasks):
+            if result is None:
+                deadly += [range(index, index + 1) for index in indices]
+            else:
+                yield indices, result
+        yield from workers.run(function, deadly)
 
     def _add(self, unfinished: Unfinished, indices: range, chunk: Chunk) -> None:
         unfinished.add(indices, chunk)
@@ -200,7 +211,7 @@ class _Job:
             return read_headers(self._encoded, range(self._n))
         tasks = [range(start, min(start + _HEADER_CHUNK, self._n)) for start in range(0, self._n, _HEADER_CHUNK)]
         try:
-            parts = list(self._started_workers().run(read_headers, tasks))
+            parts = list(self._by_workers(read_headers, tasks))
         except NoWorkersError:
             return read_headers(self._encoded, range(self._n))
         return [header for _, headers in parts for header in headers or ()]
@@ -217,5 +228,8 @@ def _chunk_size(form: Form) -> int:
 
 def _source(encoded: EncodedImages) -> str:
     """Where images came from, for a person who looks through the cache."""
-    names = encoded.names
-    return f"{names[0]} and {len(names) - 1:,} more" if len(names) > 1 else names[0]
+    files: Sequence[Path] = getattr(encoded, "paths", None) or getattr(encoded, "shards", None) or ()
+    if files:
+        paths = [str(path.absolute()) for path in files]
+        return os.path.commonpath([min(paths), max(paths)])
+    return encoded.names[0] if len(encoded.names) == 1 else f"{encoded.names[0]} and {len(encoded.names) - 1:,} more"

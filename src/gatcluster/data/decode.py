@@ -69,9 +69,8 @@ class Chunk(NamedTuple):
     failures: list[Failure]
 
 
-def decode_chunk(encoded: EncodedImages, task: tuple[range, Form]) -> Chunk:
+def decode_chunk(encoded: EncodedImages, indices: range, form: Form) -> Chunk:
     """Decode the images of a range. Whatever one of them does, the others are decoded."""
-    indices, form = task
     pixels: list[bytes] = []
     failures: list[Failure] = []
     for index in indices:

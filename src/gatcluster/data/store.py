@@ -320,6 +320,14 @@ class Unfinished:
         rows.flush()
 
 
+def kept_in(pixels: Any) -> tuple[Path, int] | None:
+    """The cache folder in which pixels are kept, and their bytes there; None if they are in none."""
+    path = Path(pixels.filename) if isinstance(pixels, np.memmap) and pixels.filename is not None else None
+    if path is None or path.name != PIXELS or not _NAME.fullmatch(path.parent.name) or not path.exists():
+        return None
+    return path.parent.parent, int(pixels.nbytes)
+
+
 def megabytes(n_bytes: int) -> str:
     """A number of bytes for people.
 
