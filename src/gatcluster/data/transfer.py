@@ -66,7 +66,6 @@ class ResumingDownloader:
         done = held
         with self._part.open("ab" if held else "wb") as file:
             self._on_bytes(f"downloading {_name(url)}", done, self._size)
-            response.raw.enforce_content_length = False  # it would raise, and lose what came before the end
             try:
                 # Not decoded: a server that calls a .gz file an encoding must not get it unpacked here.
                 for chunk in response.raw.stream(_CHUNK, decode_content=False):
