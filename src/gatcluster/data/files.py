@@ -134,9 +134,9 @@ def _walk(
                 continue
             if entry.is_symlink():
                 target = os.path.realpath(entry.path)
-                if entry.is_dir():
+                if os.path.isdir(target):  # noqa: PTH112
                     linked_folders.append((f"{name}/", target))
-                elif is_image_name(name) and (entry.is_file() or not os.path.exists(target)):  # noqa: PTH110
+                elif is_image_name(name) and (os.path.isfile(target) or not os.path.exists(target)):  # noqa: PTH110, PTH113
                     linked_files.append((name, target))
             elif entry.is_dir():
                 pending.append((f"{name}/", entry.path))

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from gatcluster.data.columns import LABEL_COLUMNS, find_column
-from gatcluster.data.files import files_fingerprint, image_suffixes
-from gatcluster.data.formats.tables import image_column, import_pyarrow, named_labels, opened_cell
+from gatcluster.data.files import ImageFiles, files_fingerprint, image_suffixes
+from gatcluster.data.formats.listing import named_files
+from gatcluster.data.formats.tables import holds_paths, image_column, import_pyarrow, named_labels, opened_cell
 from gatcluster.data.names import numbered_names
 from gatcluster.errors import InputError
 
@@ -40,8 +41,8 @@ class ArrowImages:
         return files_fingerprint(self.files, "huggingface", self.column)
 
 
-def huggingface_images(path: Path) -> ArrowImages:
-    """The images of all splits of a dataset, named by file and row."""
+def huggingface_images(path: Path) -> ArrowImages | ImageFiles:
+    """The images of all splits of a dataset, named by file and row; or, if it holds paths, the files of these names."""
     files, tables = _files_and_tables(path)
     column = image_column(tables[0].schema, files[0])
     for file, table in zip(files, tables, strict=True):
@@ -50,6 +51,8 @@ def huggingface_images(path: Path) -> ArrowImages:
     names = _names(path, files, tables)
     if not names:
         raise InputError(f"{path} has no rows")
+    if holds_paths(tables[0].schema, column):
+        return named_files(files[0], _paths(tables, column))
     return ArrowImages(files, column, [0, *accumulate(len(table) for table in tables)][:-1], names)
 
 
@@ -57,8 +60,10 @@ def huggingface_labels(path: Path) -> list[tuple[str, str | None]]:
     """The label of each row, from the column that is named for it."""
     files, tables = _files_and_tables(path)
     column = find_column(tables[0].schema.names, LABEL_COLUMNS, f"{path} carries no labels", "label")
-    labels = [label for table in tables for label in table.column(column).to_pylist()]
-    return named_labels(_names(path, files, tables), labels)
+    images = image_column(tables[0].schema, files[0])
+    of_files = holds_paths(tables[0].schema, images)
+    names = _paths(tables, images) if of_files else _names(path, files, tables)
+    return named_labels(names, _cells(tables, column))
 
 
 def is_huggingface_folder(path: Path) -> bool:
@@ -105,6 +110,15 @@ def _files_and_tables(path: Path) -> tuple[list[Path], list[Any]]:
         if not file.is_file():
             raise InputError(f"the dataset in {path} is not whole: {file} is missing")
     return files, [_table(file, file.stat().st_mtime_ns) for file in files]
+
+
+def _cells(tables: Sequence[Any], column: str) -> list[Any]:
+    """All values of a column that holds no images."""
+    return [cell for table in tables for cell in table.column(column).to_pylist()]
+
+
+def _paths(tables: Sequence[Any], column: str) -> list[str]:
+    return [path or "" for path in _cells(tables, column)]
 
 
 def _names(path: Path, files: Sequence[Path], tables: Sequence[Any]) -> list[str]:

@@ -48,12 +48,12 @@ def text_list_images(path: Path) -> ImageFiles:
         lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    return _named_files(path, [line.rstrip("\r") for line in lines if line.strip()])
+    return named_files(path, [line.rstrip("\r") for line in lines if line.strip()])
 
 
 def csv_images(path: Path) -> ImageFiles:
     """The files that a CSV file names in its path column, in its order."""
-    return _named_files(path, [row[0] for row in _csv_rows(path, with_labels=False)])
+    return named_files(path, [row[0] for row in _csv_rows(path, with_labels=False)])
 
 
 def csv_labels(path: Path) -> list[tuple[str, str | None]]:
@@ -61,17 +61,15 @@ def csv_labels(path: Path) -> list[tuple[str, str | None]]:
     return list(_csv_rows(path, with_labels=True))
 
 
-def _named_files(listing: Path, names: list[str]) -> ImageFiles:
+def named_files(listing: Path, names: list[str]) -> ImageFiles:
     """Files named in a listing: relative to its folder, or, if they are not there, to the current one."""
     if not names:
         raise InputError(f"{listing} lists no images")
-    beside = [listing.parent / name for name in names]
-    paths = [there if there.exists() or not Path(name).exists() else Path(name) for there, name in _both(beside, names)]
+    paths: list[Path] = []
+    for name in names:
+        beside = listing.parent / name
+        paths.append(beside if beside.exists() or not Path(name).exists() else Path(name))
     return ImageFiles(paths, names)
-
-
-def _both(beside: list[Path], names: list[str]) -> Iterator[tuple[Path, str]]:
-    return zip(beside, names, strict=True)
 
 
 def _csv_rows(path: Path, with_labels: bool) -> Iterator[tuple[str, str | None]]:

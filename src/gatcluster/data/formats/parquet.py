@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from gatcluster.data.columns import LABEL_COLUMNS, find_column
-from gatcluster.data.files import files_fingerprint, image_suffixes
-from gatcluster.data.formats.tables import image_column, import_pyarrow, named_labels, opened_cell
+from gatcluster.data.files import ImageFiles, files_fingerprint, image_suffixes
+from gatcluster.data.formats.listing import named_files
+from gatcluster.data.formats.tables import holds_paths, image_column, import_pyarrow, named_labels, opened_cell
 from gatcluster.data.names import numbered_names
 from gatcluster.errors import InputError
 
@@ -43,8 +44,11 @@ class ParquetImages:
         return files_fingerprint(self.files, "parquet", self.column)
 
 
-def parquet_images(path: Path) -> ParquetImages:
-    """The images of a Parquet file, or of all Parquet files below a folder, named by file and row."""
+def parquet_images(path: Path) -> ParquetImages | ImageFiles:
+    """The images of a Parquet file, or of all Parquet files below a folder, named by file and row.
+
+    Where the column holds paths, the images are these files, relative to the first Parquet file, under these names.
+    """
     files = parquet_files(path)
     opened = [_opened(file) for file in files]
     column = image_column(opened[0].schema_arrow, files[0])
@@ -58,6 +62,8 @@ def parquet_images(path: Path) -> ParquetImages:
             lengths.append(table.metadata.row_group(group).num_rows)
     if not sum(lengths):
         raise InputError(f"{path} has no rows")
+    if holds_paths(opened[0].schema_arrow, column):
+        return named_files(files[0], _paths(opened, column))
     return ParquetImages(files, column, groups, [0, *accumulate(lengths)][:-1], _names(path, files, opened))
 
 
@@ -67,8 +73,10 @@ def parquet_labels(path: Path) -> list[tuple[str, str | None]]:
     opened = [_opened(file) for file in files]
     columns = opened[0].schema_arrow.names
     column = find_column(columns, LABEL_COLUMNS, f"{path} carries no labels", "label")
-    labels = [label for table in opened for label in table.read([column]).column(column).to_pylist()]
-    return named_labels(_names(path, files, opened), labels)
+    images = image_column(opened[0].schema_arrow, files[0])
+    of_files = holds_paths(opened[0].schema_arrow, images)
+    names = _paths(opened, images) if of_files else _names(path, files, opened)
+    return named_labels(names, _cells(opened, column))
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -85,6 +93,15 @@ def parquet_files(path: Path) -> list[Path]:
     if not found:
         raise InputError(f"no Parquet files in {path}")
     return found
+
+
+def _cells(opened: Sequence[Any], column: str) -> list[Any]:
+    """All values of a column that holds no images."""
+    return [cell for table in opened for cell in table.read([column]).column(column).to_pylist()]
+
+
+def _paths(opened: Sequence[Any], column: str) -> list[str]:
+    return [path or "" for path in _cells(opened, column)]
 
 
 def _names(path: Path, files: Sequence[Path], opened: Sequence[Any]) -> list[str]:

@@ -46,8 +46,15 @@ def image_column(schema: Any, path: Path) -> str:
     return find_column(columns, IMAGE_COLUMNS, complaint, "image")
 
 
+def holds_paths(schema: Any, column: str) -> bool:
+    """Whether a column of images is text, and so names files."""
+    types = import_pyarrow("pyarrow").types
+    kind = schema.field(column).type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
 def opened_cell(cell: Any, folder: Path) -> IO[bytes]:
-    """The encoded image in a cell: bytes, a struct of bytes and path, or a path relative to ``folder``."""
+    """The encoded image in a cell: bytes, or a struct of bytes and, where these are missing, a path."""
     if isinstance(cell, dict):
         cell = cell["bytes"] if cell.get("bytes") is not None else cell.get("path")
     if cell is None:
