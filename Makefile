@@ -7,7 +7,7 @@ DEMO_RUN ?= demo-run
 DEMO_OPTIONS ?=
 PYTEST_OPTIONS ?=
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-data clean
 
 demo: $(USER_STAMP)  ## cluster 1,797 handwritten digits and compare with k-means
 	$(BIN)/gatcluster demo -o $(DEMO_RUN) --overwrite $(DEMO_OPTIONS)
@@ -23,6 +23,9 @@ check: $(DEV_STAMP)  ## style and types
 bench: $(DEV_STAMP)  ## measurements, printed as ratios
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/speed.py
+
+bench-data: $(DEV_STAMP)  ## what reading costs, on a folder of photos: make bench-data DATA=DIR
+	$(BIN)/python benchmarks/data.py --data $(DATA)
 
 clean:
 	rm -rf $(VENV) demo-run .mypy_cache .pytest_cache .ruff_cache .hypothesis

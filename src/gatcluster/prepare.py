@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -23,6 +24,7 @@ from gatcluster.data.detect import Format, check_format
 from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
+from gatcluster.data.store import remembered
 from gatcluster.errors import InputError
 
 ImageSize = int | tuple[int, int] | None
@@ -68,14 +70,14 @@ def prepare(
     if size is None and known_preset is not None and (names_files(source) or is_dataset(source)):
         size = (known_preset.size, known_preset.size)
     images = read_images(source, size, resize=resize, on_progress=on_progress, format=format)
-    kind = choose_augment(images) if augment == "auto" else augment
+    kind: Augment = remembered(images.pixels, partial(choose_augment, images), str) if augment == "auto" else augment
     form = ImageSettings(
         size=images.size,
         channels=images.channels,
         grey=_is_grey(colour, known_preset.grey if known_preset else True),
         augment=kind,
         geometry=choose_geometry(images, kind) if augment == "auto" else 1.0,
-        mean=mean_lightness(images),
+        mean=remembered(images.pixels, partial(mean_lightness, images), float),
         resize=resize,
         value_range=images.value_range,
     )

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gatcluster.config import Resize
     from gatcluster.data.encoded import EncodedImages
 
+# Pillow asks its formats in the order in which they were loaded: the common ones first, whoever loads the rest.
+Image.preinit()
+
 # Part of what a cache entry is known by: raise it whenever the same file gives other pixels than before.
 DECODER_VERSION = 1
 

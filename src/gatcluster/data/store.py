@@ -11,15 +11,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import re
 import shutil
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -328,6 +331,32 @@ def kept_in(pixels: Any) -> tuple[Path, int] | None:
     return path.parent.parent, int(pixels.nbytes)
 
 
+def remembered(pixels: Any, function: Callable[[], Any], kind: type) -> Any:
+    """What ``function`` says of pixels, kept beside them if they are in the cache; asked again once its file changes.
+
+    Args:
+        pixels: of an image set.
+        function: gives plain data. It is known by its name and by the text of the file that it is written in.
+        kind: what it gives: anything else beside the pixels is not believed.
+    """
+    if kept_in(pixels) is None:
+        return function()
+    whole = function.func if isinstance(function, partial) else function
+    try:
+        key = key_of(whole.__name__, inspect.getsource(sys.modules[whole.__module__]))
+    except OSError:  # no sources in this installation
+        return function()
+    path = Path(pixels.filename).with_name(f"fact-{key}.json")
+    with suppress(OSError, ValueError):
+        known = json.loads(path.read_bytes())
+        if type(known) is kind:
+            return known
+    found = function()
+    with suppress(OSError):  # a cache that cannot be written to any more
+        _write_json(path, found)
+    return found
+
+
 def megabytes(n_bytes: int) -> str:
     """A number of bytes for people.
 
@@ -406,9 +435,10 @@ def _sync_folder(path: Path) -> None:
 
 def _remove_entry(path: Path) -> None:
     """Remove an entry's own files, and its folder unless someone put something else there."""
-    for name in (ENTRY, PIXELS, JOURNAL):  # without its description an entry does not count: that goes first
+    own = [path / name for name in (ENTRY, PIXELS, JOURNAL)]  # without its description an entry does not count
+    for file in [*own, *path.glob("fact-*.json")]:
         with suppress(FileNotFoundError, NotADirectoryError):
-            (path / name).unlink()
+            file.unlink()
     with suppress(OSError):
         path.rmdir()
 
