@@ -77,7 +77,7 @@ def files_fingerprint(paths: Iterable[Path], *also: str) -> str:
         try:
             status = path.stat()
             state = f"{status.st_size} {status.st_mtime_ns}"
-        except OSError:
+        except (OSError, ValueError):  # a name from a list may be no name at all
             state = "unreadable"
         digest.update(os.fsencode(path.absolute()) + b"\0" + state.encode() + b"\0")
     return digest.hexdigest()

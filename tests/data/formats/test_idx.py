@@ -47,7 +47,7 @@ def test_plain_files_stay_on_disk(tmp_path, write):
 def test_several_sets_that_are_not_one_are_listed(tmp_path, write):
     for name in ("letters-train", "digits-train"):
         write.idx(tmp_path / f"emnist-{name}-images-idx3-ubyte", write.pixels(2, 8, 8, 1)[..., 0])
-    with pytest.raises(InputError, match="several sets.*emnist-digits-train, emnist-letters-train"):
+    with pytest.raises(InputError, match=r"several sets.*emnist-digits-train, emnist-letters-train"):
         idx_images(tmp_path)
 
 

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from gatcluster.data.formats.listing import csv_images, csv_labels, glob_images, listed_images, text_list_images
+from gatcluster.data.cache import decoded_images
+from gatcluster.data.formats.listing import (
+    csv_images,
+    csv_labels,
+    glob_images,
+    listed_images,
+    named_files,
+    text_list_images,
+)
 from gatcluster.data.sources import read_images
 from gatcluster.errors import InputError
 
@@ -137,6 +145,12 @@ def test_files_that_are_not_there_are_skipped_with_a_reason(photos):
     assert images.names == ["a.png"]
     assert [file.name for file in images.skipped] == ["gone.png", "deep"]
     assert "No such file" in images.skipped[0].reason
+
+
+def test_a_path_that_is_none_is_skipped(photos):
+    images = decoded_images(named_files(photos / "list", ["a.png", "b\0c.png", ""]), None, None, "crop")
+    assert images.names == ["a.png"]
+    assert [file.name for file in images.skipped] == ["b\0c.png", ""]
 
 
 def test_a_csv_file_without_paths_lists_its_columns(photos):

@@ -45,9 +45,12 @@ def glob_images(pattern: Path) -> ImageFiles:
 def text_list_images(path: Path) -> ImageFiles:
     """The files that a text file names, one on each line, in its order; empty lines do not count."""
     try:
-        lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
+        text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    if "\0" in text:
+        raise InputError(f"{path} is no list of paths: it is no text file")
+    lines = text.split("\n")
     return named_files(path, [line.rstrip("\r") for line in lines if line.strip()])
 
 
