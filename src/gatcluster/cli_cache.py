@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from gatcluster.console import AsJson, out, print_json
 from gatcluster.errors import InputError
@@ -50,11 +48,9 @@ def show(context: typer.Context, cache: Folder = None, as_json: AsJson = False) 
         ]
         print_json({"folder": str(store.folder), "bytes": n_bytes, "entries": listed})
         return
-    table = Table.grid(padding=(0, 2))
     for entry in entries:
-        table.add_row(megabytes(entry.n_bytes).rjust(9), _described(entry), escape(entry.source))
-    if entries:
-        out.print(table)
+        line = f"{megabytes(entry.n_bytes):>9}  {_described(entry):<38}  {entry.source}"
+        out.print(line, markup=False, soft_wrap=True)
     text = f"{megabytes(n_bytes)} in" if entries else "nothing in"
     out.print(f"{text} {store.folder}", markup=False, soft_wrap=True)
 
