@@ -63,7 +63,7 @@ def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path, monkeypa
     pixels = np.random.default_rng(0).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
     np.save(tmp_path / "x.npy", pixels)
     monkeypatch.setattr("gatcluster.data.images._LARGE_FILE", 1)
-    images = ImageSet(np.load(tmp_path / "x.npy", mmap_mode="r"), [str(i) for i in range(n)])
+    images = ImageSet(np.asarray(np.load(tmp_path / "x.npy", mmap_mode="r")), [str(i) for i in range(n)])
     before = resident_file_bytes()
     for start in range(0, n, 500):
         batch = images.batch(np.arange(start, start + 500))

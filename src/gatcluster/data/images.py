@@ -64,6 +64,8 @@ def _unmap_pages(pixels: Any) -> None:
 
     They stay in the system's cache, from which they are mapped again in about a millisecond for a batch.
     """
+    while isinstance(pixels, np.ndarray) and not isinstance(pixels, np.memmap):  # a view of a file, or no file
+        pixels = pixels.base
     if isinstance(pixels, np.memmap) and pixels.mode == "r" and pixels.nbytes >= _LARGE_FILE:
         mapping: mmap.mmap | None = getattr(pixels, "_mmap", None)
         if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
