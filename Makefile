@@ -23,6 +23,7 @@ check: $(DEV_STAMP)  ## style and types
 bench: $(DEV_STAMP)  ## measurements, printed as ratios
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/presets.py
 
 bench-data: $(DEV_STAMP)  ## what reading costs, on a folder of photos: make bench-data DATA=DIR
 	$(BIN)/python benchmarks/data.py --data $(DATA)

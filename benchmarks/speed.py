@@ -80,10 +80,9 @@ def main() -> None:
     for size, preset in ((32, "cifar10"), (96, "stl10")):
         reading, learning = step_times(size, None, steps)
         _, paper = step_times(size, preset, steps)
-        print(
-            f"{size}x{size}: reading and augmentation {reading / (reading + learning):.0%} of a step of the lean backbone "
-            f"({SUB_BATCH / (reading + learning):.0f} images/s); a step of preset {preset} takes {paper / learning:.1f} times as long"
-        )
+        share, per_second = reading / (reading + learning), SUB_BATCH / (reading + learning)
+        print(f"{size}x{size}: reading and augmentation are {share:.0%} of a step; {per_second:.0f} images/s")
+        print(f"{size}x{size}: a step of preset {preset} takes {paper / learning:.1f} times as long")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def fit(
     resize: Annotated[
         Resize, typer.Option(help="Cut images to the middle, or squash them, to reach the size.")
     ] = Resize.crop,
-    batch_size: Annotated[int | None, typer.Option(help="M: images whose targets are computed together.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="M of --recipe paper: targets are made for so many.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop once assignments stood still for so many epochs.")] = None,
     cache: Cache = None,
     no_cache: NoCache = False,
@@ -347,7 +347,8 @@ def _parsed_size(text: str | None) -> int | tuple[int, int] | None:
 def _free_run_folder(source: Path, clusters: int) -> Path:
     """A name for the run folder that is not taken."""
     there = next((part for part in [source, *source.parents] if part.exists()), source)  # of a pattern, its folder
-    stem = f"{there.resolve().stem or 'run'}-k{clusters}"
+    resolved = there.resolve()
+    stem = f"{(resolved.name if resolved.is_dir() else resolved.stem) or 'run'}-k{clusters}"
     path, number = Path(stem), 1
     while path.exists():
         number += 1

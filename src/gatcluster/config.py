@@ -75,9 +75,9 @@ class TrainingSettings(_Strict):
 
     batch_size: int = Field(ge=2)  # M: images whose targets are computed together
     target_sub_batch: int = Field(default=500, ge=1)  # m₁: sets memory and speed, never the result
-    sub_batch: int = Field(ge=2)  # m₂
+    sub_batch: int = Field(ge=2)  # m₂: images of one step
     passes: int = Field(default=1, ge=1)  # of step 2 over each batch
-    learning_rate: Positive = 1e-3
+    learning_rate: Positive  # of Adam in the paper's recipe, of Muon in `fast`
     epochs: int | None = Field(default=None, ge=1)
     minutes: Positive | None = None
     patience: int | None = Field(default=None, ge=1)  # stop after so many epochs in which assignments stood still
@@ -100,9 +100,7 @@ class FastSettings(_Strict):
 
     warm_up_share: Share = 0.55  # of the epochs or the minutes
     rounds: int = Field(default=3, ge=1)  # of (partition the graph, learn it)
-    batch_size: int = Field(default=128, ge=2)
-    learning_rate: Positive = 0.02
-    refining_rate: Positive = 0.01
+    refining_share: Share = 0.5  # of the learning rate, once clusters are learned
     temperature: Positive = 0.2
     neighbours: tuple[Annotated[int, Field(ge=1)], ...] = (15, 20, 30)  # of each image, in the graphs that are cut
     ridges: tuple[Annotated[float, Field(ge=0)], ...] = (0.3, 1.0)  # of the cuts
@@ -166,11 +164,14 @@ RECIPE_LOSS_WEIGHTS: Final[dict[Recipe, LossWeights]] = {
     "fast": LossWeights(relation=1, transformation=1, attention=1, entropy=1),
 }
 
+RECIPE_SUB_BATCH: Final[dict[Recipe, int]] = {"paper": 32, "fast": 128}
+RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
+
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
 _PAPER_OUTER_ITERATIONS: Final = 6000
 # ... and `fast` sees about so many images, but each of them at least and at most so often.
 _FAST_IMAGES: Final = 120_000
-_FAST_EPOCHS: Final = (10, 400)
+_FAST_EPOCHS: Final = (10, 200)
 
 
 def default_epochs(recipe: Recipe, n_images: int, batch_size: int) -> int:
@@ -196,7 +197,15 @@ def find_preset(name: str | None) -> Preset | None:
 
 
 def check_choices(
-    n_clusters: int, recipe: str, preset: str | None, epochs: int | None = None, minutes: float | None = None
+    n_clusters: int,
+    recipe: str,
+    preset: str | None,
+    epochs: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    batch_size: int | None = None,
+    sub_batch: int | None = None,
+    patience: int | None = None,
 ) -> None:
     """Refuse what can be refused before a single image is read."""
     for name, number in (("n_clusters", n_clusters), ("epochs", epochs or 1), ("minutes", minutes or 1)):
@@ -213,6 +222,11 @@ def check_choices(
         raise InputError(f"epochs is {epochs}: at least 1 is needed")
     if minutes is not None and not 0 < minutes < float("inf"):
         raise InputError(f"minutes is {minutes:g}: it must be more than 0")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed}: it must be at least 0 and less than {2**32}")
+    for name, count, least in (("batch_size", batch_size, 2), ("sub_batch", sub_batch, 2), ("patience", patience, 1)):
+        if count is not None and count < least:
+            raise InputError(f"{name} is {count}: it must be at least {least}")
 
 
 def make_settings(
@@ -234,25 +248,25 @@ def make_settings(
     patience: int | None = None,
 ) -> Settings:
     """Complete settings from a user's choices; ``None`` leaves a choice to the recipe and the preset."""
-    check_choices(n_clusters, recipe, preset, epochs, minutes)
+    check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience)
     if n_clusters > n_images:
         raise InputError(f"k is {n_clusters}, but there are only {n_images} images: give a smaller k or more images")
     known_preset = find_preset(preset)
     if batch_size is None:
         batch_size = known_preset.batch_size if known_preset else 1000
     batch_size = min(batch_size, n_images)
-    if sub_batch is None:
-        sub_batch = 32 if recipe == "paper" else 128
+    if batch_size < n_clusters:
+        raise InputError(f"the batch size is {batch_size}, but k is {n_clusters}: a batch must hold at least k images")
     if epochs is None and minutes is None:
         epochs = default_epochs(recipe, n_images, max(1, batch_size))
     training: dict[str, Any] = {
         "batch_size": batch_size,
         "target_sub_batch": _target_sub_batch(images.size),
-        "sub_batch": min(sub_batch, batch_size),
+        "sub_batch": min(RECIPE_SUB_BATCH[recipe] if sub_batch is None else sub_batch, batch_size),
         "epochs": epochs,
         "minutes": minutes,
         "patience": patience,
-        "learning_rate": 1e-3 if learning_rate is None else learning_rate,
+        "learning_rate": RECIPE_LEARNING_RATE[recipe] if learning_rate is None else learning_rate,
     }
     return checked_settings(
         {

@@ -68,13 +68,14 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         How to read an X that is a path: "folder", "csv", "cifar10", "parquet" and so on. By default it is told from
         what is there.
     batch_size : int, default=None
-        M, the images whose targets are computed together. By default that of the preset, or 1000.
+        M, the images whose targets "paper" computes together, and of which one record of the history speaks. By
+        default that of the preset, or 1000.
     sub_batch : int, default=None
-        m2, the images of one optimiser step. By default 32 for "paper", 128 for "fast".
+        The images of one optimiser step: m2 of "paper", 32 by default; the batch of "fast", 128 by default.
     learning_rate : float, default=None
-        Of the optimiser; by default 0.001.
+        Of Adam in "paper", 0.001 by default; of Muon in "fast", 0.02 by default.
     loss_weights : LossWeights, default=None
-        Weights of the four losses; by default the paper's.
+        Weights of the four losses; by default the paper's for "paper", all 1 for "fast".
     precision : {"32-true", "bf16-mixed", "16-mixed"}, default="32-true"
         Number format of the training.
     patience : int, default=None
@@ -199,7 +200,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The label features of each image, (N, k): how surely it belongs to each cluster."""
-        return label_features(self._placed_network(), self._images_like_training(X), self.settings_)
+        images = self._images_like_training(X)
+        return label_features(self.network_, images, self.settings_)
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The label features of each image, (N, k), in the container that ``set_output`` asks for."""
@@ -207,7 +209,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
 
     def attention_maps(self, X: Any) -> NDArray[np.float32]:
         """Where the network looks in each image: (N, H', W') in (0, 1], at the resolution of its feature map."""
-        return attention_maps(self._placed_network(), self._images_like_training(X), self.settings_)
+        images = self._images_like_training(X)
+        return attention_maps(self.network_, images, self.settings_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """How much a cluster tells of an image, without labels: mutual information as a share of log k, in [0, 1]."""
@@ -274,11 +277,6 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def _images_like_training(self, X: Any) -> ImageSet:
         check_is_fitted(self)
         return read_like(self._checked(X, reset=False), self.settings_.images, format=self.format)
-
-    def _placed_network(self) -> Any:
-        check_is_fitted(self)
-        use_cuda = self.settings_.device in ("auto", "cuda") and torch.cuda.is_available()
-        return self.network_.to("cuda" if use_cuda else "cpu")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

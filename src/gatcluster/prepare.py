@@ -59,7 +59,7 @@ def prepare(
     Raises:
         InputError: what cannot be used, named, before any training begins.
     """
-    check_choices(n_clusters, recipe, preset, epochs, minutes)
+    check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience)
     _check_choice("augment", augment, ("auto", *get_args(Augment)))
     _check_choice("colour", colour, get_args(Colour))
     _check_choice("resize", resize, get_args(Resize))

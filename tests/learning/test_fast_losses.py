@@ -38,9 +38,9 @@ def separability_by_loop(features, parts, confidence):
             d = sum(a * b for a, b in zip(rows[i], rows[j], strict=True)) / (
                 math.hypot(*rows[i]) * math.hypot(*rows[j])
             )
-            d = min(max(d, 1e-4), 1 - 1e-4)
+            likelihood = min(max(d if related else 1 - d, 0), 1 - 1e-4)
             weight = confidence[i] * confidence[j]
-            sums[related] -= weight * math.log(d if related else 1 - d)
+            sums[related] -= weight * math.log(likelihood + 1e-4)
             weights[related] += weight
     return sum(sums[related] / max(1, weights[related]) for related in (True, False)) / 2
 

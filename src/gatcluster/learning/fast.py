@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from gatcluster.learning.neighbours import (
     nearest_neighbours,
     renumbered,
 )
+from gatcluster.learning.normalisation import refresh_statistics
 from gatcluster.learning.trainer import Indices, Trainer, random_batches
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
@@ -37,7 +38,7 @@ _LEAST_BATCH = 16
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 _PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
-_SURE = 0.5  # images at least this surely in a part need not be told apart from others of it
+_SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
 def learn_fast(trainer: Trainer) -> None:
@@ -48,17 +49,21 @@ def learn_fast(trainer: Trainer) -> None:
     learner.warm_up(StageBudget(trainer.budget, end=settings.warm_up_share))
     parts_before: NDArray[np.int64] | None = None
     for round_ in range(settings.rounds):
+        end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
+        if parts_before is not None and trainer.budget.spent >= end:
+            continue  # the graph took the time of this round
         neighbours, partition = learner.partition()
         if parts_before is None:
             learner.prime_heads(partition)
         else:
             partition = renumbered(partition, parts_before, trainer.settings.n_clusters)
         parts_before = partition.parts
+        if not trainer.stopped:
+            is_last = round_ == settings.rounds - 1
+            learner.learn_partition(neighbours, partition, StageBudget(trainer.budget, end), is_last)
         if trainer.stopped:  # only now: even after a stop in the warm-up the heads know some partition
-            return
-        end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
-        is_last = round_ == settings.rounds - 1
-        learner.learn_partition(neighbours, partition, StageBudget(trainer.budget, end), is_last)
+            break
+    refresh_statistics(trainer.network, trainer.images, trainer.settings)
 
 
 class _Contrasted(nn.Module):
@@ -90,12 +95,13 @@ class _FastLearner:
         self.trainer = trainer
         self.settings = settings
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(trainer.settings.seed)
+            torch.default_generator.manual_seed(trainer.settings.seed)
             module = _Contrasted(trainer.network)
         self.model, *self.optimizers = trainer.fabric.setup(module, *fast_optimizers(module))
         self.model.train()
         n_images = len(trainer.images)
-        self.n = min(settings.batch_size, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
+        sub_batch = trainer.settings.training.sub_batch
+        self.n = min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
         self.batches = random_batches(len(trainer.images), self.n, trainer.random)
 
     def warm_up(self, budget: Budget) -> None:
@@ -107,12 +113,13 @@ class _FastLearner:
             contrast = contrastive_loss(projected, self.settings.temperature)
             return _Step(contrast, {"contrast": contrast})
 
-        self._train("warm-up", step, budget, self.settings.learning_rate, fall=0.8)
+        self._train("warm-up", step, budget, self.trainer.settings.training.learning_rate, fall=0.8)
 
     def partition(self) -> tuple[Neighbours, Partition]:
         """Each image's nearest neighbours, and the parts that the graph of them falls into."""
         trainer, settings = self.trainer, self.settings
         trainer.report_progress("neighbour graph")
+        refresh_statistics(trainer.network, trainer.images, trainer.settings)
         embedding = infer(trainer.network, trainer.network.embedding, trainer.images, trainer.settings)
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(embedding) - 1))
         seed = int(trainer.random.integers(2**31))
@@ -143,24 +150,27 @@ class _FastLearner:
                 prior,
                 trainer.settings.loss_weights,
             )
-            self._descend(losses.total, self.settings.learning_rate * (1 - step / _PRIMING_STEPS), optimizers)
+            _set_rates(optimizers, trainer.settings.training.learning_rate * (1 - step / _PRIMING_STEPS))
+            losses.total.backward()  # type: ignore[no-untyped-call]  # no scaling here: Fabric has not seen these optimisers
+            for optimizer in optimizers:
+                optimizer.step()
 
     def learn_partition(self, neighbours: Neighbours, partition: Partition, budget: Budget, is_last: bool) -> None:
         """Learn the parts of the graph with the four tasks, contrast beside them."""
         settings, device = self.settings, self.trainer.fabric.device
         k, weights = self.trainer.settings.n_clusters, self.trainer.settings.loss_weights
         prior = _prior(partition.parts, k).to(device)
-        trust = torch.from_numpy(partition.confidence**2)  # (N,)
+        all_trust = torch.from_numpy(partition.confidence**2)  # (N,)
         all_parts = torch.from_numpy(partition.parts)  # (N,)
 
         def step(batch: Indices) -> _Step:
             views = np.concatenate([batch, self._partners(batch, neighbours.indices, partition.parts)])  # (2n,)
-            parts, confidence = all_parts[views].to(device), trust[views].to(device)
+            parts, trust = all_parts[views].to(device), all_trust[views].to(device)
             projected, output = self.model(self.trainer.transformed(views), with_heads=True)
             losses = fast_total_loss(
-                output.label_features, output.attention_label_features, parts, confidence, prior, weights
+                output.label_features, output.attention_label_features, parts, trust, prior, weights
             )
-            sure_parts = torch.where(confidence > _SURE, parts, -1)
+            sure_parts = torch.where(trust > _SURE, parts, -1)
             contrast = contrastive_loss(projected, settings.temperature, sure_parts)
             return _Step(
                 losses.total + settings.contrast_weight * contrast,
@@ -168,7 +178,8 @@ class _FastLearner:
                 output.label_features[: len(batch)],
             )
 
-        self._train("clustering", step, budget, settings.refining_rate, fall=0.95 if is_last else 0.7)
+        rate = self.trainer.settings.training.learning_rate * settings.refining_share
+        self._train("clustering", step, budget, rate, fall=0.95 if is_last else 0.7)
 
     def _partners(self, batch: Indices, neighbours: NDArray[np.int64], parts: NDArray[np.int64]) -> Indices:
         """For each image of the batch the image whose view it has to find: itself, or a near one of the same part."""
@@ -200,13 +211,15 @@ class _FastLearner:
                 rate = full_rate * min(1.0, (taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
                 batch = next(self.batches)
                 result = step(batch)
-                self._descend(result.loss, rate, self.optimizers)
+                _set_rates(self.optimizers, rate)
+                trainer.fabric.backward(result.loss)
+                for optimizer in self.optimizers:
+                    optimizer.step()
                 batches.append(batch)
                 steps.append(_detached(result))
                 taken += 1
                 budget.spend(self.n / len(trainer.images))
                 trainer.report_progress(stage)
-            features = [s.label_features for s in steps if s.label_features is not None]
             trainer.finish_iteration(
                 stage,
                 began,
@@ -217,20 +230,33 @@ class _FastLearner:
                     for name in steps[0].parts_of_loss
                 },
                 learning_rate=rate,
-                **(trainer.clustering_figures(np.concatenate(batches), torch.cat(features)) if features else {}),
+                **self._clustering_figures(np.concatenate(batches), [s.label_features for s in steps]),
             )
             if budget.spent >= 1 or trainer.stopped:
                 return
 
-    def _descend(self, loss: Tensor, rate: float, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        """One step of Muon and of Adam."""
-        for optimizer, share in zip(optimizers, (1.0, _ADAM_SHARE), strict=True):
-            for group in optimizer.param_groups:
-                group["lr"] = rate * share
-            optimizer.zero_grad(set_to_none=True)
-        self.trainer.fabric.backward(loss)
-        for optimizer in optimizers:
-            optimizer.step()
+    def _clustering_figures(self, indices: Indices, features: Sequence[Tensor | None]) -> dict[str, Any]:
+        """What a record says of clusters; nothing in the warm-up.
+
+        Label features of the steps themselves, of transformed images, are free. To see whether assignments have
+        settled, plain images must be looked at.
+        """
+        known = [part for part in features if part is not None]
+        if not known:
+            return {}
+        trainer = self.trainer
+        if trainer.settings.training.patience is None:
+            return trainer.clustering_figures(indices, torch.cat(known))
+        looked_at = infer(trainer.network, trainer.network.label_features, trainer.images, trainer.settings, indices)
+        return trainer.clustering_figures(indices, looked_at)
+
+
+def _set_rates(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
+    """Prepare Muon and Adam for a step."""
+    for optimizer, share in zip(optimizers, (1.0, _ADAM_SHARE), strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * share
+        optimizer.zero_grad(set_to_none=True)
 
 
 def _prior(parts: NDArray[np.int64], n_clusters: int) -> Tensor:

@@ -13,7 +13,7 @@ from gatcluster.learning.losses import Losses, attention_loss, cosine_similariti
 from gatcluster.learning.targets import relation_targets, sharpened_targets
 
 _EPSILON = 1e-6
-# Pairs closer to 0 or 1 than this are good enough: the rest of a batch matters more.
+# Pairs this close to where they should be are good enough: the rest of a batch matters more.
 _PAIR_MARGIN = 1e-4
 
 
@@ -48,13 +48,18 @@ def weighted_separability_loss(label_features: Tensor, relations: Tensor, confid
     >>> round(weighted_separability_loss(l, torch.eye(2), torch.ones(2)).item(), 3)
     0.0
     """
-    d = cosine_similarities(label_features).clamp(_PAIR_MARGIN, 1 - _PAIR_MARGIN)  # (m, m)
+    d = cosine_similarities(label_features)  # (m, m)
     weights = confidence[:, None] * confidence[None, :]
     related, unrelated = weights * relations, weights * (1 - relations)
     return (
-        -(related * torch.log(d)).sum() / related.sum().clamp_min(1)
-        - (unrelated * torch.log(1 - d)).sum() / unrelated.sum().clamp_min(1)
+        -(related * _log_up_to_margin(d)).sum() / related.sum().clamp_min(1)
+        - (unrelated * _log_up_to_margin(1 - d)).sum() / unrelated.sum().clamp_min(1)
     ) / 2
+
+
+def _log_up_to_margin(likelihood: Tensor) -> Tensor:
+    """log, without a gradient for pairs that are all but right; those that are all but wrong keep theirs."""
+    return torch.log(likelihood.clamp(0, 1 - _PAIR_MARGIN) + _PAIR_MARGIN)
 
 
 def prior_entropy_loss(label_features: Tensor, prior: Tensor) -> Tensor:

@@ -53,6 +53,8 @@ def check_fittable(settings: Settings) -> None:
         raise InputError("device 'cuda' was asked for, but no CUDA device is available: give 'auto' or 'cpu'")
     if settings.device == "mps" and not torch.backends.mps.is_available():
         raise InputError("device 'mps' was asked for, but is not available: give 'auto' or 'cpu'")
+    if settings.precision == "16-mixed" and not torch.cuda.is_available():
+        raise InputError("precision '16-mixed' needs a CUDA device: give '32-true' or 'bf16-mixed'")
     build_network(settings)
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from threadpoolctl import ThreadpoolController
@@ -111,7 +111,12 @@ def _leading_eigenvectors(
         return np.asarray(eigh(matrix.toarray() + np.outer(ridge, ridge), subset_by_index=(n - count, n - 1))[1])
     operator = LinearOperator((n, n), matvec=lambda v: matrix @ v + ridge * (ridge @ v), dtype=np.float64)
     start = np.random.default_rng(seed).random(n)
-    return np.asarray(eigsh(operator, k=min(count, n - 1), which="LA", v0=start, tol=1e-6, maxiter=5000)[1])
+    count = min(count, n - 1)
+    try:
+        vectors = eigsh(operator, k=count, which="LA", v0=start, tol=1e-6, maxiter=5000)[1]
+    except ArpackNoConvergence:  # roughly is better than not at all: the cut is one of several
+        vectors = eigsh(operator, k=count, which="LA", v0=start, tol=1e-2, maxiter=50_000)[1]
+    return np.asarray(vectors)
 
 
 def most_agreed(partitions: Sequence[NDArray[np.int64]]) -> int:

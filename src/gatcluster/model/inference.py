@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gatcluster.config import Settings
+from gatcluster.config import Device, Settings
 from gatcluster.data.augment import plain
 from gatcluster.data.images import ImageSet
 from gatcluster.model.network import GATNetwork
@@ -40,22 +41,40 @@ def infer(
     m1 = settings.training.target_sub_batch
     was_training = network.training
     network.eval()  # batch normalisation by running statistics: an image's result depends on that image alone
-    with torch.inference_mode():
-        parts = [
-            function(plain(images.batch(indices[start : start + m1]).to(device), settings.images.grey)).float().cpu()
-            for start in range(0, len(indices), m1)
-        ]
-    network.train(was_training)
+    try:
+        with torch.inference_mode():
+            parts = [
+                function(plain(images.batch(indices[at : at + m1]).to(device), settings.images.grey)).float().cpu()
+                for at in range(0, len(indices), m1)
+            ]
+    finally:
+        network.train(was_training)
     return torch.cat(parts)
 
 
 def label_features(network: GATNetwork, images: ImageSet, settings: Settings) -> NDArray[np.float32]:
-    """Label features (N, k) of all images."""
-    features: NDArray[np.float32] = infer(network, network.label_features, images, settings).numpy()
+    """Label features (N, k) of all images, computed on the device of the settings."""
+    with _placed(network, settings.device):
+        features: NDArray[np.float32] = infer(network, network.label_features, images, settings).numpy()
     return features
 
 
 def attention_maps(network: GATNetwork, images: ImageSet, settings: Settings) -> NDArray[np.float32]:
     """Attention maps (N, H, W) of all images, at the resolution of the feature map."""
-    maps: NDArray[np.float32] = infer(network, network.attention_maps, images, settings).numpy()
+    with _placed(network, settings.device):
+        maps: NDArray[np.float32] = infer(network, network.attention_maps, images, settings).numpy()
     return maps
+
+
+@contextmanager
+def _placed(network: GATNetwork, device: Device) -> Iterator[None]:
+    """The network on the device that was asked for, if this machine has it, and back where it was afterwards."""
+    home = next(network.parameters()).device
+    if device in ("auto", "cuda") and torch.cuda.is_available():
+        network.to("cuda")
+    elif device in ("auto", "mps") and torch.backends.mps.is_available():
+        network.to("mps")
+    try:
+        yield
+    finally:
+        network.to(home)

@@ -75,7 +75,7 @@ def build_network(settings: Settings) -> GATNetwork:
     """
     k, network = settings.n_clusters, settings.network
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
+        torch.default_generator.manual_seed(settings.seed)  # torch.manual_seed would reach the GPUs' generators too
         if network.preset is None:
             backbone = lean_backbone(settings.images.network_channels, settings.images.size, network.width)
             head_channels = backbone.channels
