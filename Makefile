@@ -12,8 +12,9 @@ PYTEST_OPTIONS ?=
 demo: $(USER_STAMP)  ## cluster 1,797 handwritten digits and compare with k-means
 	$(BIN)/gatcluster demo -o $(DEMO_RUN) --overwrite $(DEMO_OPTIONS)
 
+# Two processes of one thread each: the networks of the tests are too small for two threads to share.
 test: $(DEV_STAMP)  ## all tests
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_OPTIONS)
 
 check: $(DEV_STAMP)  ## style and types
 	$(BIN)/ruff check .

@@ -179,7 +179,7 @@ def test_history_is_json_lines_with_every_field(trained):
     assert lines
     assert all(set(line) == {field.name for field in fields(Record)} for line in lines)
     assert [line["iteration"] for line in lines] == list(range(1, len(lines) + 1))
-    assert sum(lines[-1]["cluster_sizes"]) == N
+    assert 0 < sum(lines[-1]["cluster_sizes"]) <= N  # of the images seen so far
     assert all(np.isfinite(list(line["losses"].values())).all() for line in lines)
 
 

@@ -71,7 +71,6 @@ EXCEPTIONS = {
     "check_methods_subset_invariance": ASKS_FOR_ONE_CLUSTER,
     "check_fit2d_1feature": ASKS_FOR_ONE_CLUSTER,
     "check_fit2d_predict1d": ASKS_FOR_ONE_CLUSTER,
-    "check_clustering": "50 points make one optimiser step an epoch, and two of them teach nothing",
 }
 
 

@@ -175,7 +175,7 @@ def test_no_fallback_is_counted_where_there_was_none(bars, paper_settings):
 
 def test_each_image_learns_its_own_target(bars, paper_settings):
     # Targets given from outside: if images and targets were paired wrongly, nothing could be learned.
-    trainer = Trainer(bars(), paper_settings(epochs=8))
+    trainer = Trainer(bars(), paper_settings(epochs=24))
 
     def make_targets(batch, features):
         classes = torch.from_numpy(batch % 3)

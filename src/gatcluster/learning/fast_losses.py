@@ -44,9 +44,9 @@ def weighted_separability_loss(label_features: Tensor, relations: Tensor, confid
         relations: (m, m) of 0 and 1.
         confidence: (m,).
 
-    >>> l = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(weighted_separability_loss(l, torch.eye(2), torch.ones(2)).item(), 3)
-    0.0
+    >>> l = torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+    >>> round(weighted_separability_loss(l, torch.eye(2), torch.ones(2)).item(), 3)  # -log(1 - 0.6) / 2
+    0.458
     """
     d = cosine_similarities(label_features)  # (m, m)
     weights = confidence[:, None] * confidence[None, :]
