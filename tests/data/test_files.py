@@ -7,8 +7,9 @@ import pytest
 from PIL import Image
 
 from gatcluster.data.cache import decoded_images
-from gatcluster.data.files import ImageFiles, find_image_files
+from gatcluster.data.files import RUN_MARKS, ImageFiles, find_image_files
 from gatcluster.data.images import ImageSet
+from gatcluster.runs.layout import RUN_ENTRIES
 
 FORMATS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 
@@ -84,3 +85,14 @@ def test_a_name_that_is_not_valid_unicode_is_found_and_read(tmp_path):
     images = read(tmp_path)
     assert images.names == [name]
     assert images.pixels[0, 0, 0, 0] == 77
+
+
+def test_the_pictures_of_an_earlier_run_are_not_taken_for_images(tmp_path):
+    for name in ("a.png", "photos-k3/clusters.png", "photos-k3/demo-images/0.png", "half/clusters.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    for mark in RUN_MARKS:
+        (tmp_path / "photos-k3" / mark).touch()
+    assert find_image_files(tmp_path) == ["a.png", "half/clusters.png"]
+    assert find_image_files(tmp_path / "photos-k3") == ["clusters.png", "demo-images/0.png"]
+    assert RUN_MARKS <= RUN_ENTRIES

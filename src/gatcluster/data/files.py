@@ -14,6 +14,8 @@ from typing import IO, Final
 from PIL import Image
 
 _SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
+# A folder with both of these is the run of an earlier fit.
+RUN_MARKS: Final = frozenset({"config.json", "model.safetensors"})
 # Read where the installed Pillow, or the plug-in pillow-heif beside it, knows them.
 _MODERN_SUFFIXES: Final = frozenset({".avif", ".heic", ".heif"})
 
@@ -128,6 +130,8 @@ def _walk(
             entries = list(os.scandir(real))
         except OSError:
             continue  # as os.walk does: what may not be looked into holds nothing for this user
+        if prefix and {entry.name for entry in entries} >= RUN_MARKS:
+            continue  # the run of an earlier fit, whose pictures are results
         for entry in entries:
             name = prefix + entry.name
             if entry.name.startswith("."):
