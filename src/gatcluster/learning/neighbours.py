@@ -143,10 +143,12 @@ def agreed_partition(
     """
     n_images, n = neighbours.indices.shape
     n = min(n, max(_LEAST_NEIGHBOURS, n_images // (2 * n_clusters)))  # a small cluster has few neighbours to offer
-    graphs = [self_tuning_graph(neighbours.nearest(size)) for size in sorted({min(size, n) for size in sizes})]
-    cuts = [(graph, spectral_partition(graph, n_clusters, ridge, seed)) for graph in graphs for ridge in ridges]
-    graph, parts = cuts[most_agreed([parts for _, parts in cuts])]
-    return smoothed(graph, parts, n_clusters)
+    cuts: list[tuple[int, NDArray[np.int64]]] = []
+    for size in sorted({min(size, n) for size in sizes}):
+        graph = self_tuning_graph(neighbours.nearest(size))  # one at a time: of many images, a graph is large
+        cuts += [(size, spectral_partition(graph, n_clusters, ridge, seed)) for ridge in ridges]
+    size, parts = cuts[most_agreed([parts for _, parts in cuts])]
+    return smoothed(self_tuning_graph(neighbours.nearest(size)), parts, n_clusters)
 
 
 def smoothed(graph: sparse.csr_matrix, parts: NDArray[np.int64], n_clusters: int) -> Partition:
