@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gatcluster.config import LossWeights
-from gatcluster.learning.losses import Losses, attention_loss, cosine_similarities
+from gatcluster.learning.losses import Losses, attention_loss, cosine_similarities, weighted_losses
 from gatcluster.learning.targets import relation_targets, sharpened_targets
 
 _EPSILON = 1e-6
@@ -101,10 +101,4 @@ def fast_total_loss(
     transformation = log_transformation_loss(label_features, parts, confidence)
     attention = attention_loss(attention_label_features, sharpened_targets(label_features.detach()))
     entropy = prior_entropy_loss(label_features, prior) + prior_entropy_loss(attention_label_features, prior)
-    total = (
-        weights.relation * relation
-        + weights.transformation * transformation
-        + weights.attention * attention
-        + weights.entropy * entropy
-    )
-    return Losses(relation, transformation, attention, entropy, total)
+    return weighted_losses(relation, transformation, attention, entropy, weights)

@@ -124,6 +124,13 @@ def total_loss(
     transformation = transformation_loss(label_features, balanced)
     attention = attention_loss(attention_label_features, sharpened)
     entropy = entropy_loss(label_features) + entropy_loss(attention_label_features)
+    return weighted_losses(relation, transformation, attention, entropy, weights)
+
+
+def weighted_losses(
+    relation: Tensor, transformation: Tensor, attention: Tensor, entropy: Tensor, weights: LossWeights
+) -> Losses:
+    """The four losses, and their weighted sum."""
     total = (
         weights.relation * relation
         + weights.transformation * transformation
