@@ -42,7 +42,7 @@ from gatcluster.data.images import ImageSet
 from gatcluster.data.workers import usable_cpus
 from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import fit
-from gatcluster.learning.trainer import Trainer
+from gatcluster.learning.training import Training
 from gatcluster.prepare import prepare
 
 MEMORY_CHILD = """
@@ -121,37 +121,19 @@ def second_run(data: Path) -> None:
 @contextmanager
 def timed_reading(times: list[float]) -> Iterator[None]:
     """Note how long each batch takes to be read and transformed."""
-    original = Trainer.transformed
+    original = Training.transformed
 
-    def timed(self: Trainer, indices: np.ndarray) -> torch.Tensor:
+    def timed(self: Training, indices: np.ndarray) -> torch.Tensor:
         began = time.perf_counter()
         batch = original(self, indices)
         times.append(time.perf_counter() - began)
         return batch
 
-    Trainer.transformed = timed  # type: ignore[method-assign]
+    Training.transformed = timed  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Trainer.transformed = original  # type: ignore[method-assign]
-
-
-@contextmanager
-def timed_steps(times: list[float]) -> Iterator[None]:
-    """Note when each optimiser step of the recipe is over."""
-    from gatcluster.learning.fast import _FastLearner
-
-    original = _FastLearner._descend
-
-    def timed(self: _FastLearner, *arguments: object) -> None:
-        original(self, *arguments)  # type: ignore[arg-type]
-        times.append(time.perf_counter())
-
-    _FastLearner._descend = timed  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        _FastLearner._descend = original  # type: ignore[method-assign]
+        Training.transformed = original  # type: ignore[method-assign]
 
 
 class _Enough(Exception):
@@ -166,7 +148,7 @@ def step(size: int, demand: float, steps: int) -> None:
         images, settings = prepare(path, n_clusters=10, seed=0, augment="photo", epochs=100)
         reading: list[float] = []
         ends: list[float] = []
-        with timed_reading(reading), timed_steps(ends):
+        with timed_reading(reading):
             run_steps(images, settings, ends, steps)
     whole = statistics.median(np.diff(ends[3:]))
     share = statistics.median(reading[4:]) / whole
@@ -177,10 +159,11 @@ def step(size: int, demand: float, steps: int) -> None:
 
 
 def run_steps(images: ImageSet, settings: object, ends: list[float], steps: int) -> None:
-    """The first steps of a fit."""
+    """The first steps of a fit; ``ends`` takes the moment at which each is over."""
 
     class Stop(Callback):
         def on_progress(self, progress: object) -> None:
+            ends.append(time.perf_counter())
             if len(ends) >= steps:
                 raise _Enough
 

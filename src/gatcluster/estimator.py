@@ -219,7 +219,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model and its clusters to a run folder."""
         check_is_fitted(self)
-        result = FitResult(self.settings_, self.network_, self.label_features_, self.history_)
+        result = FitResult(self.settings_, self.network_, self.label_features_, self.history_, self.snapshots_)
         with new_run(Path(path), overwrite) as run:
             run.write(result, self.names_, source=None, skipped=self.skipped_)
 
@@ -249,7 +249,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         )
         features = run.label_features()
         names, _ = run.clusters()
-        result = FitResult(settings, run.network(), features, run.history())
+        result = FitResult(settings, run.network(), features, run.history(), run.snapshots())
         model._set_result(result, ImageSet(np.empty((len(names), 0, 0, 0), np.uint8), names))
         if settings.images.size[0] == 1:
             model.n_features_in_ = settings.images.size[1]
@@ -261,6 +261,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.label_features_ = result.label_features
         self.labels_ = result.label_features.argmax(axis=1)
         self.history_ = result.history
+        self.snapshots_ = result.snapshots
         self.names_ = list(images.names)
         self.skipped_ = tuple(images.skipped)
         self._n_features_out = result.settings.n_clusters

@@ -14,7 +14,7 @@ from gatcluster.data.images import ImageSet
 from gatcluster.learning.budget import EpochBudget, TimeBudget
 from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.targets import balanced_targets, sharpened_targets
-from gatcluster.learning.trainer import Targets, Trainer, random_batches
+from gatcluster.learning.trainer import Targets, Trainer
 
 
 class Spy(Callback):
@@ -52,17 +52,6 @@ def spied_targets(trainer: Trainer):
 
 def parameters(trainer: Trainer) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in trainer.network.parameters()]
-
-
-@pytest.mark.parametrize(("n", "m"), [(12, 4), (14, 4), (5, 5), (7, 2)])
-def test_every_epoch_has_all_different_images_in_a_new_order(n, m):
-    batches = random_batches(n, m, np.random.default_rng(0))
-    epochs = [np.stack([next(batches) for _ in range(n // m)]) for _ in range(4)]
-    for epoch in epochs:
-        assert epoch.shape == (n // m, m)
-        assert len(np.unique(epoch)) == epoch.size
-        assert 0 <= epoch.min() <= epoch.max() < n
-    assert any(not np.array_equal(epochs[0], other) for other in epochs[1:])
 
 
 @pytest.mark.parametrize("m1", [1, 2, 7, 15, 16, 17, 1000])
@@ -116,17 +105,6 @@ def test_records_say_what_happened(bars, paper_settings):
     assert seconds[0] > 0
     assert [record.changed is None for record in trainer.history] == [True] * 3 + [False] * 6
     assert json.loads(json.dumps([record.as_json() for record in trainer.history]))
-
-
-def test_changed_and_cluster_sizes_follow_each_images_last_cluster(bars, paper_settings):
-    trainer = Trainer(bars(4), paper_settings(4, k=2, batch_size=4, sub_batch=2))
-    first = trainer.clustering_figures(np.array([0, 1]), torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
-    assert first["changed"] is None
-    assert first["cluster_sizes"] == [1, 1]
-    second = trainer.clustering_figures(np.array([0, 1, 2]), torch.tensor([[0.4, 0.6], [0.3, 0.7], [0.6, 0.4]]))
-    assert second["changed"] == 0.5  # image 0 of the two that were seen before
-    assert second["cluster_sizes"] == [1, 2]
-    assert second["mean_confidence"] == pytest.approx((0.6 + 0.7 + 0.6) / 3)
 
 
 def test_losses_in_the_history_add_up_to_their_total_with_the_weights_of_the_settings(bars, paper_settings):

@@ -29,7 +29,7 @@ from gatcluster.learning.neighbours import (
     renumbered,
 )
 from gatcluster.learning.normalisation import refresh_statistics
-from gatcluster.learning.trainer import Indices, Trainer, random_batches
+from gatcluster.learning.training import Indices, Training, random_batches
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
 
@@ -41,29 +41,29 @@ _PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
 _SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
-def learn_fast(trainer: Trainer) -> None:
+def learn_fast(training: Training) -> None:
     """Warm up; then partition the neighbour graph and learn it, round by round."""
-    settings = trainer.settings.fast
+    settings = training.settings.fast
     assert settings is not None
-    learner = _FastLearner(trainer, settings)
-    learner.warm_up(StageBudget(trainer.budget, end=settings.warm_up_share))
+    learner = _FastLearner(training, settings)
+    learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
     parts_before: NDArray[np.int64] | None = None
     for round_ in range(settings.rounds):
         end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
-        if parts_before is not None and trainer.budget.spent >= end:
+        if parts_before is not None and training.budget.spent >= end:
             continue  # the graph took the time of this round
         neighbours, partition = learner.partition()
         if parts_before is None:
             learner.prime_heads(partition)
         else:
-            partition = renumbered(partition, parts_before, trainer.settings.n_clusters)
+            partition = renumbered(partition, parts_before, training.settings.n_clusters)
         parts_before = partition.parts
-        if not trainer.stopped:
+        if not training.stopped:
             is_last = round_ == settings.rounds - 1
-            learner.learn_partition(neighbours, partition, StageBudget(trainer.budget, end), is_last)
-        if trainer.stopped:  # only now: even after a stop in the warm-up the heads know some partition
+            learner.learn_partition(neighbours, partition, StageBudget(training.budget, end), is_last)
+        if training.stopped:  # only now: even after a stop in the warm-up the heads know some partition
             break
-    refresh_statistics(trainer.network, trainer.images, trainer.settings)
+    refresh_statistics(training.network, training.images, training.settings)
 
 
 class _Contrasted(nn.Module):
@@ -91,39 +91,39 @@ class _Step(NamedTuple):
 class _FastLearner:
     """The two kinds of training that `fast` alternates with the partition of the graph."""
 
-    def __init__(self, trainer: Trainer, settings: FastSettings) -> None:
-        self.trainer = trainer
+    def __init__(self, training: Training, settings: FastSettings) -> None:
+        self.training = training
         self.settings = settings
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(trainer.settings.seed)
-            module = _Contrasted(trainer.network)
-        self.model, *self.optimizers = trainer.fabric.setup(module, *fast_optimizers(module))
+            torch.default_generator.manual_seed(training.settings.seed)
+            module = _Contrasted(training.network)
+        self.model, *self.optimizers = training.fabric.setup(module, *fast_optimizers(module))
         self.model.train()
-        n_images = len(trainer.images)
-        sub_batch = trainer.settings.training.sub_batch
+        n_images = len(training.images)
+        sub_batch = training.settings.training.sub_batch
         self.n = min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
-        self.batches = random_batches(len(trainer.images), self.n, trainer.random)
+        self.batches = random_batches(len(training.images), self.n, training.random)
 
     def warm_up(self, budget: Budget) -> None:
         """Train the backbone on contrast."""
 
         def step(batch: Indices) -> _Step:
-            images = self.trainer.transformed(np.concatenate([batch, batch]))
+            images = self.training.transformed(np.concatenate([batch, batch]))
             projected, _ = self.model(images, with_heads=False)
             contrast = contrastive_loss(projected, self.settings.temperature)
             return _Step(contrast, {"contrast": contrast})
 
-        self._train("warm-up", step, budget, self.trainer.settings.training.learning_rate, fall=0.8)
+        self._train("warm-up", step, budget, self.training.settings.training.learning_rate, fall=0.8)
 
     def partition(self) -> tuple[Neighbours, Partition]:
         """Each image's nearest neighbours, and the parts that the graph of them falls into."""
-        trainer, settings = self.trainer, self.settings
-        trainer.report_progress("neighbour graph")
-        refresh_statistics(trainer.network, trainer.images, trainer.settings)
-        embedding = infer(trainer.network, trainer.network.embedding, trainer.images, trainer.settings)
+        training, settings = self.training, self.settings
+        training.report_progress("neighbour graph")
+        refresh_statistics(training.network, training.images, training.settings)
+        embedding = infer(training.network, training.network.embedding, training.images, training.settings)
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(embedding) - 1))
-        seed = int(trainer.random.integers(2**31))
-        k = trainer.settings.n_clusters
+        seed = int(training.random.integers(2**31))
+        k = training.settings.n_clusters
         return neighbours, agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed)
 
     def prime_heads(self, partition: Partition) -> None:
@@ -132,33 +132,33 @@ class _FastLearner:
         It takes seconds, and spares the rounds that follow from pulling the backbone about with heads that know
         nothing yet.
         """
-        trainer, k = self.trainer, self.trainer.settings.n_clusters
-        chosen = trainer.random.permutation(len(trainer.images))[:_PRIMING_IMAGES]
-        features = infer(trainer.network, trainer.network.features, trainer.images, trainer.settings, chosen)
+        training, k = self.training, self.training.settings.n_clusters
+        chosen = training.random.permutation(len(training.images))[:_PRIMING_IMAGES]
+        features = infer(training.network, training.network.features, training.images, training.settings, chosen)
         parts, confidence = torch.from_numpy(partition.parts[chosen]), torch.from_numpy(partition.confidence[chosen])
-        prior = _prior(partition.parts, k).to(trainer.fabric.device)
-        heads = nn.ModuleList([trainer.network.label_head, trainer.network.attention_head])
+        prior = _prior(partition.parts, k).to(training.fabric.device)
+        heads = nn.ModuleList([training.network.label_head, training.network.attention_head])
         optimizers = fast_optimizers(heads)
         for step in range(_PRIMING_STEPS):
-            picked = torch.from_numpy(trainer.random.integers(0, len(chosen), min(_PRIMING_BATCH, len(chosen))))
-            output = trainer.network.heads(features[picked].to(trainer.fabric.device))
+            picked = torch.from_numpy(training.random.integers(0, len(chosen), min(_PRIMING_BATCH, len(chosen))))
+            output = training.network.heads(features[picked].to(training.fabric.device))
             losses = fast_total_loss(
                 output.label_features,
                 output.attention_label_features,
-                parts[picked].to(trainer.fabric.device),
-                confidence[picked].to(trainer.fabric.device).square(),
+                parts[picked].to(training.fabric.device),
+                confidence[picked].to(training.fabric.device).square(),
                 prior,
-                trainer.settings.loss_weights,
+                training.settings.loss_weights,
             )
-            _set_rates(optimizers, trainer.settings.training.learning_rate * (1 - step / _PRIMING_STEPS))
+            _set_rates(optimizers, training.settings.training.learning_rate * (1 - step / _PRIMING_STEPS))
             losses.total.backward()  # type: ignore[no-untyped-call]  # no scaling here: Fabric has not seen these optimisers
             for optimizer in optimizers:
                 optimizer.step()
 
     def learn_partition(self, neighbours: Neighbours, partition: Partition, budget: Budget, is_last: bool) -> None:
         """Learn the parts of the graph with the four tasks, contrast beside them."""
-        settings, device = self.settings, self.trainer.fabric.device
-        k, weights = self.trainer.settings.n_clusters, self.trainer.settings.loss_weights
+        settings, device = self.settings, self.training.fabric.device
+        k, weights = self.training.settings.n_clusters, self.training.settings.loss_weights
         prior = _prior(partition.parts, k).to(device)
         all_trust = torch.from_numpy(partition.confidence**2)  # (N,)
         all_parts = torch.from_numpy(partition.parts)  # (N,)
@@ -166,7 +166,7 @@ class _FastLearner:
         def step(batch: Indices) -> _Step:
             views = np.concatenate([batch, self._partners(batch, neighbours.indices, partition.parts)])  # (2n,)
             parts, trust = all_parts[views].to(device), all_trust[views].to(device)
-            projected, output = self.model(self.trainer.transformed(views), with_heads=True)
+            projected, output = self.model(self.training.transformed(views), with_heads=True)
             losses = fast_total_loss(
                 output.label_features, output.attention_label_features, parts, trust, prior, weights
             )
@@ -178,12 +178,12 @@ class _FastLearner:
                 output.label_features[: len(batch)],
             )
 
-        rate = self.trainer.settings.training.learning_rate * settings.refining_share
+        rate = self.training.settings.training.learning_rate * settings.refining_share
         self._train("clustering", step, budget, rate, fall=0.95 if is_last else 0.7)
 
     def _partners(self, batch: Indices, neighbours: NDArray[np.int64], parts: NDArray[np.int64]) -> Indices:
         """For each image of the batch the image whose view it has to find: itself, or a near one of the same part."""
-        random = self.trainer.random
+        random = self.training.random
         close = neighbours[batch, random.integers(0, min(_CLOSE_NEIGHBOURS, neighbours.shape[1]), len(batch))]
         takes_close = (random.random(len(batch)) < self.settings.neighbour_share) & (parts[close] == parts[batch])
         return np.where(takes_close, close, batch)
@@ -200,8 +200,8 @@ class _FastLearner:
             full_rate: the learning rate after the first steps.
             fall: the share of it that is taken away, evenly, until the end.
         """
-        trainer = self.trainer
-        steps_per_record = max(1, trainer.settings.training.batch_size // self.n)
+        training = self.training
+        steps_per_record = max(1, training.settings.training.batch_size // self.n)
         taken = 0
         while True:  # at least once, however small the budget
             began = time.monotonic()
@@ -212,19 +212,19 @@ class _FastLearner:
                 batch = next(self.batches)
                 result = step(batch)
                 _set_rates(self.optimizers, rate)
-                trainer.fabric.backward(result.loss)
+                training.fabric.backward(result.loss)
                 for optimizer in self.optimizers:
                     optimizer.step()
                 batches.append(batch)
                 steps.append(_detached(result))
                 taken += 1
-                budget.spend(self.n / len(trainer.images))
-                trainer.report_progress(stage)
-            trainer.finish_iteration(
+                budget.spend(self.n / len(training.images))
+                training.report_progress(stage)
+            training.finish_iteration(
                 stage,
                 began,
                 n_trained=self.n * len(steps),
-                epochs=self.n * len(steps) / len(trainer.images),
+                epochs=self.n * len(steps) / len(training.images),
                 losses={
                     name: float(torch.stack([s.parts_of_loss[name] for s in steps]).mean())
                     for name in steps[0].parts_of_loss
@@ -232,7 +232,7 @@ class _FastLearner:
                 learning_rate=rate,
                 **self._clustering_figures(np.concatenate(batches), [s.label_features for s in steps]),
             )
-            if budget.spent >= 1 or trainer.stopped:
+            if budget.spent >= 1 or training.stopped:
                 return
 
     def _clustering_figures(self, indices: Indices, features: Sequence[Tensor | None]) -> dict[str, Any]:
@@ -244,11 +244,13 @@ class _FastLearner:
         known = [part for part in features if part is not None]
         if not known:
             return {}
-        trainer = self.trainer
-        if trainer.settings.training.patience is None:
-            return trainer.clustering_figures(indices, torch.cat(known))
-        looked_at = infer(trainer.network, trainer.network.label_features, trainer.images, trainer.settings, indices)
-        return trainer.clustering_figures(indices, looked_at)
+        training = self.training
+        if training.settings.training.patience is None:
+            return training.clustering_figures(indices, torch.cat(known))
+        looked_at = infer(
+            training.network, training.network.label_features, training.images, training.settings, indices
+        )
+        return training.clustering_figures(indices, looked_at)
 
 
 def _set_rates(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:

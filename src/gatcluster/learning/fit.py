@@ -16,6 +16,7 @@ from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.learning.callbacks import Callback, StopWhenSettled
 from gatcluster.learning.fast import learn_fast
 from gatcluster.learning.history import Record
+from gatcluster.learning.snapshots import Snapshots
 from gatcluster.learning.trainer import Trainer
 from gatcluster.model.inference import label_features
 from gatcluster.model.network import GATNetwork, build_network
@@ -29,6 +30,7 @@ class FitResult:
     network: GATNetwork  # on the CPU
     label_features: NDArray[np.float32]  # (N, k)
     history: list[Record]
+    snapshots: Snapshots | None = None
 
 
 def fit(images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()) -> FitResult:
@@ -38,13 +40,15 @@ def fit(images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()
     if patience is not None:
         callbacks = [*callbacks, StopWhenSettled(patience)]
     trainer = Trainer(images, settings, callbacks)
+    trainer.snapshots.look(trainer.network, "start", 0.0)
     if settings.recipe == "paper":
         learn_as_published(trainer)
     else:
         learn_fast(trainer)
     features = label_features(trainer.network, images, settings)
     _warn_of_unused_clusters(features)
-    return FitResult(settings, trainer.network.eval().cpu(), features, trainer.history)
+    snapshots = trainer.snapshots.finished(features)
+    return FitResult(settings, trainer.network.eval().cpu(), features, trainer.history, snapshots)
 
 
 def check_fittable(settings: Settings) -> None:

@@ -7,38 +7,23 @@ sub-batches m₁ and m₂: of a batch, only its label features (M, k) and target
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from lightning_fabric import Fabric
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gatcluster.config import Settings
-from gatcluster.data.augment import transform
-from gatcluster.data.images import ImageSet
-from gatcluster.errors import InputError
-from gatcluster.learning.budget import Budget, EpochBudget, TimeBudget
-from gatcluster.learning.callbacks import Callback, Progress
-from gatcluster.learning.history import Record
-from gatcluster.learning.losses import Losses, entropy_loss, total_loss
+from gatcluster.learning.budget import Budget
+from gatcluster.learning.losses import Losses, total_loss
 from gatcluster.learning.targets import (
     balanced_targets,
     cluster_label_features,
     relation_targets,
     sharpened_targets,
 )
+from gatcluster.learning.training import Indices, Training, random_batches
 from gatcluster.model.inference import infer
-from gatcluster.model.network import build_network
-
-Indices = NDArray[np.int64]
-
-# Kept back from a time budget for what follows training: every image's cluster, and writing the run.
-_SHARE_FOR_THE_END = 0.03
 
 
 class Targets(NamedTuple):
@@ -54,45 +39,8 @@ class Targets(NamedTuple):
 TargetMaker = Callable[[Indices, Tensor], Targets]
 
 
-def random_batches(n_images: int, batch_size: int, random: np.random.Generator) -> Iterator[Indices]:
-    """Batches without end: in every epoch ⌊N/M⌋ of them, all different, from a new order of the images."""
-    while True:
-        order = random.permutation(n_images)
-        for start in range(0, n_images - batch_size + 1, batch_size):
-            yield order[start : start + batch_size]
-
-
-class Trainer:
-    """A network in training, with its images, its random state and its history.
-
-    Args:
-        images: what to learn from.
-        settings: complete settings.
-        callbacks: what looks on.
-    """
-
-    def __init__(self, images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()) -> None:
-        if settings.training.batch_size > len(images):
-            raise InputError(f"the batch size is {settings.training.batch_size}, but there are {len(images)} images")
-        self.images = images
-        self.settings = settings
-        self.callbacks = callbacks
-        self.history: list[Record] = []
-
-        self.fabric = Fabric(accelerator=settings.device, devices=1, precision=settings.precision)
-        self.network = build_network(settings).to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        training = settings.training
-        self.budget: Budget = (
-            TimeBudget(training.minutes * 60 * (1 - _SHARE_FOR_THE_END))
-            if training.minutes is not None
-            else EpochBudget(training.epochs or 0)
-        )
-        self.random = np.random.default_rng(settings.seed)  # orders, and the starts of k-means
-        self.transformation_random = torch.Generator(self.fabric.device).manual_seed(settings.seed)
-        self.clusters = np.full(len(images), -1)  # of each image when last seen; -1: not seen yet
-        self._start = time.monotonic()
-        self._epochs = 0.0
-        self._relation_fallbacks = 0
+class Trainer(Training):
+    """A network that learns by Algorithm 1."""
 
     def algorithm_1(
         self,
@@ -153,63 +101,6 @@ class Trainer:
         clusters, fell_back = cluster_label_features(label_features, seed=int(self.random.integers(2**31)))
         return Targets(balanced_targets(label_features), sharpened_targets(label_features), clusters, fell_back)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether a callback wants training to end."""
-        return any(callback.wants_stop() for callback in self.callbacks)
-
-    def transformed(self, indices: Indices) -> Tensor:
-        """The images of ``indices``, each randomly transformed, (n, C, H, W) on the device."""
-        images = self.images.batch(indices).to(self.fabric.device)
-        form = self.settings.images
-        transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry)
-        return transformed.contiguous(memory_format=torch.channels_last)
-
-    def report_progress(self, stage: str) -> None:
-        """Tell the callbacks how far training is."""
-        done, seconds = self.budget.spent, time.monotonic() - self._start
-        left = seconds * (1 - done) / done if done > 0 else None
-        for callback in self.callbacks:
-            callback.on_progress(Progress(stage, done, seconds, left))
-
-    def finish_iteration(
-        self,
-        stage: str,
-        began: float,
-        n_trained: int,
-        epochs: float,
-        losses: dict[str, float],
-        learning_rate: float,
-        **clustering: Any,
-    ) -> None:
-        """Add an outer iteration to the history and tell the callbacks.
-
-        Args:
-            stage: its name.
-            began: when it began, by ``time.monotonic``.
-            n_trained: images it trained on.
-            epochs: the share of all images that makes, which counts the epochs.
-            losses: their means.
-            learning_rate: in force.
-            clustering: the fields of a record that only a stage with clusters has.
-        """
-        now = time.monotonic()
-        self._epochs += epochs
-        epoch = math.ceil(self._epochs - 1e-6)
-        record = Record(
-            stage=stage,
-            epoch=min(epoch, self.settings.training.epochs or epoch),  # a stage's last step may go a little over
-            iteration=len(self.history) + 1,
-            losses=losses,
-            learning_rate=learning_rate,
-            seconds=now - self._start,
-            images_per_second=n_trained / max(now - began, 1e-9),
-            **clustering,
-        )
-        self.history.append(record)
-        for callback in self.callbacks:
-            callback.on_record(record)
-
     def _sub_batches(self, batch_size: int) -> Iterator[Indices]:
         """⌊M/m₂⌋ random sub-batches, as positions in the batch; as often as there are passes."""
         m2 = self.settings.training.sub_batch
@@ -242,26 +133,3 @@ class Trainer:
         self.fabric.backward(losses.total)
         optimizer.step()
         return Losses(*(loss.detach() for loss in losses))
-
-    def clustering_figures(self, batch: Indices, label_features: Tensor, fell_back: bool = False) -> dict[str, Any]:
-        """What a record says of clusters; also remembers where each image of the batch was.
-
-        Args:
-            batch: (M,), the images' indices.
-            label_features: (M, k), on the CPU.
-            fell_back: whether the relations of this batch fell back to identity.
-        """
-        confidence, clusters = label_features.max(dim=1)
-        before, now = self.clusters[batch], clusters.numpy()
-        seen = before >= 0
-        self.clusters[batch] = now
-        self._relation_fallbacks += fell_back
-        return {
-            "cluster_sizes": np.bincount(
-                self.clusters[self.clusters >= 0], minlength=self.settings.n_clusters
-            ).tolist(),
-            "mean_confidence": float(confidence.mean()),
-            "entropy": -float(entropy_loss(label_features)),
-            "changed": float((before != now)[seen].mean()) if seen.any() else None,
-            "relation_fallbacks": self._relation_fallbacks,
-        }

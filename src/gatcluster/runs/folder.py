@@ -31,6 +31,7 @@ from gatcluster.evaluation.metrics import Metrics
 from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import FitResult
 from gatcluster.learning.history import Record
+from gatcluster.learning.snapshots import Snapshots
 from gatcluster.model.network import GATNetwork, build_network
 from gatcluster.runs.files import csv_text, write_bytes, write_csv, write_json
 from gatcluster.runs.layout import (
@@ -41,7 +42,9 @@ from gatcluster.runs.layout import (
     METRICS,
     MODEL,
     SKIPPED,
+    SNAPSHOTS,
 )
+from gatcluster.runs.snapshots import read_snapshots, write_snapshots
 
 FORMAT: Final = 1  # of the run folder; grows when older readers could no longer make sense of it
 
@@ -116,6 +119,8 @@ class RunFolder:
         write_csv(self.path / CLUSTERS, CLUSTERS_HEADER, cluster_rows(names, result.label_features))
         lines = "".join(json.dumps(record.as_json()) + "\n" for record in result.history)
         write_bytes(self.path / HISTORY, lines.encode())
+        if result.snapshots is not None:
+            write_snapshots(self.path / SNAPSHOTS, result.snapshots)
         if skipped:
             write_csv(self.path / SKIPPED, ("path", "reason"), [(file.name, file.reason) for file in skipped])
         write_json(
@@ -208,6 +213,10 @@ class RunFolder:
             return [Record(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"cannot read {path}: {error}") from None
+
+    def snapshots(self) -> Snapshots | None:
+        """Label features of a sample of the images at several moments of training, if the run kept them."""
+        return read_snapshots(self.path / SNAPSHOTS, self.config()["n_images"], self.settings().n_clusters)
 
     def metrics(self) -> dict[str, Any] | None:
         """The scores, if the run was evaluated."""

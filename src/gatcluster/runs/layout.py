@@ -17,9 +17,12 @@ MODEL: Final = "model.safetensors"
 CLUSTERS: Final = "clusters.csv"
 LABEL_FEATURES: Final = "label_features.npy"
 HISTORY: Final = "history.jsonl"
+SNAPSHOTS: Final = "snapshots.npz"  # label features of a sample, at moments of training
 SKIPPED: Final = "skipped.csv"  # only if files could not be read
-METRICS: Final = "metrics.json"  # once evaluated
+METRICS: Final = "metrics.json"  # once evaluated, and the next
+LABELS: Final = "evaluated-labels.csv"
 CONTACT_SHEET: Final = "clusters.png"
+REPORT: Final = "report"  # a folder with a web page
 DEMO_IMAGES: Final = "demo-images"  # a folder; only the demo's run has it, and the next
 DEMO_LABELS: Final = "demo-labels.csv"
 PREVIOUS: Final = ".previous-run"  # a folder; a run that is being replaced, until the new one is whole
@@ -31,9 +34,12 @@ RUN_ENTRIES: Final = frozenset(
         CLUSTERS,
         LABEL_FEATURES,
         HISTORY,
+        SNAPSHOTS,
         SKIPPED,
         METRICS,
+        LABELS,
         CONTACT_SHEET,
+        REPORT,
         DEMO_IMAGES,
         DEMO_LABELS,
         PREVIOUS,
