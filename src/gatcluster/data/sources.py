@@ -85,10 +85,18 @@ def read_images(
         return images_from_array(source, size, value_range)
     if not isinstance(source, (str, os.PathLike)):
         return decoded_images(listed_images(source), size, channels, resize, on_progress)
-    path, found = located_format(Path(source), format)
+    found = find_images(Path(source), format)
+    if isinstance(found, StoredImages):
+        return images_from_stored(found, size, value_range)
+    return decoded_images(found, size, channels, resize, on_progress)
+
+
+def find_images(source: Path, format: Format | None = None) -> EncodedImages | StoredImages:
+    """What lies at a path, before anything of it is decoded; without a format it is told from what is there."""
+    path, found = located_format(source, format)
     if found in _STORED:
-        return images_from_stored(_found(_STORED[found], path), size, value_range)
-    return decoded_images(_found(_ENCODED[found], path), size, channels, resize, on_progress)
+        return _found(_STORED[found], path)
+    return _found(_ENCODED[found], path)
 
 
 def _found(find: Callable[[Path], Found], path: Path) -> Found:
