@@ -3,11 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 USER_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+BENCH_STAMP := $(VENV)/.installed-bench
 DEMO_RUN ?= demo-run
 DEMO_OPTIONS ?=
 PYTEST_OPTIONS ?=
 
-.PHONY: demo test check bench bench-data clean
+.PHONY: demo test check bench bench-data bench-quality bench-ablation clean
 
 demo: $(USER_STAMP)  ## cluster 1,797 handwritten digits and compare with k-means
 	$(BIN)/gatcluster demo -o $(DEMO_RUN) --overwrite $(DEMO_OPTIONS)
@@ -29,6 +30,16 @@ bench: $(DEV_STAMP)  ## measurements, printed as ratios
 bench-data: $(DEV_STAMP)  ## what reading costs, on a folder of photos: make bench-data DATA=DIR
 	$(BIN)/python benchmarks/data.py --data $(DATA)
 
+# Both go on where they were interrupted, and write their tables to docs/results.md.
+BENCH_OPTIONS ?=
+BENCH_CHOICES = $(if $(DATA),--data "$(DATA)") $(if $(SETS),--sets $(SETS)) $(if $(SEEDS),--seeds $(SEEDS)) $(BENCH_OPTIONS)
+
+bench-quality: $(BENCH_STAMP)  ## fast, paper and their peers: make bench-quality DATA=DIR [SETS="digits usps"] [SEEDS="0 1"]
+	$(BIN)/python benchmarks/quality.py $(BENCH_CHOICES)
+
+bench-ablation: $(BENCH_STAMP)  ## what each ingredient brings: make bench-ablation DATA=DIR [SETS=...] [SEEDS=...]
+	$(BIN)/python benchmarks/ablation.py $(BENCH_CHOICES)
+
 clean:
 	rm -rf $(VENV) demo-run .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -43,4 +54,8 @@ $(USER_STAMP): pyproject.toml | $(BIN)/python
 
 $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e ".[dev]"
+	@touch $@ $(USER_STAMP)
+
+$(BENCH_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e ".[bench]"
 	@touch $@ $(USER_STAMP)

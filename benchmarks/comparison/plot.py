@@ -1,0 +1,95 @@
+"""A picture of the results: ACC against seconds, one panel for each set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from comparison.methods import QUALITY_METHODS, TITLES
+from comparison.results import DONE, Line, latest
+from comparison.sets import SETS
+from gatcluster.errors import InputError
+
+# Colours that stay apart for most colour-blind eyes (Okabe and Ito), and a mark of its own for each method.
+_MARKS: Final[dict[str, tuple[str, str]]] = {
+    "fast": ("#d55e00", "*"),
+    "paper": ("#e69f00", "P"),
+    "kmeans": ("#999999", "o"),
+    "ward": ("#0072b2", "s"),
+    "spectral": ("#56b4e9", "D"),
+    "autoencoder": ("#009e73", "^"),
+    "umap": ("#cc79a7", "v"),
+}
+_COLUMNS: Final = 3
+
+
+def plot_quality(lines: Sequence[Line], path: Path) -> None:
+    """Write the picture; its format is told from the suffix of ``path``."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("the plot needs matplotlib: pip install 'gatcluster[bench]'") from None
+    matplotlib.use("Agg")
+    from matplotlib.lines import Line2D
+    from matplotlib.pyplot import close, subplots
+
+    runs = [line for line in latest(lines) if line["status"] == DONE]
+    names = [name for name in SETS if any(line["set"] == name for line in runs)]
+    if not names:
+        raise InputError("there is nothing to plot: no measurement was done")
+    columns = min(_COLUMNS, len(names))
+    rows = -(-len(names) // columns)
+    # The same file from the same results, and text as text: a third of the size.
+    with matplotlib.rc_context({"svg.hashsalt": "quality", "svg.fonttype": "none", "font.size": 9}):
+        figure, axes = subplots(
+            rows, columns, figsize=(3.1 * columns + 0.4, 2.5 * rows + 0.8), squeeze=False, layout="constrained"
+        )
+        for axis, name in zip(axes.flat, names, strict=False):
+            _panel(axis, name, [line for line in runs if line["set"] == name])
+        for axis in list(axes.flat)[len(names) :]:
+            axis.set_axis_off()
+        used = {line["method"] for line in runs}
+        handles = [
+            Line2D([], [], color=colour, marker=mark, linestyle="", label=TITLES[method].strip("`"))
+            for method, (colour, mark) in _MARKS.items()
+            if method in used
+        ]
+        handles.append(Line2D([], [], color="black", linewidth=0.8, linestyle=":", label="time budget"))
+        handles.append(Line2D([], [], color="#d55e00", linewidth=0.8, linestyle="--", label="must, and aim"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+        figure.supxlabel("seconds", fontsize=9)
+        figure.supylabel("ACC", fontsize=9)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
+        close(figure)
+
+
+def _panel(axis: object, name: str, runs: Sequence[Line]) -> None:
+    """One set: a mark for each run, the budget, and what is demanded."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    chosen = SETS[name]
+    for method in reversed(QUALITY_METHODS):  # `fast` on top
+        own = [line for line in runs if line["method"] == method]
+        colour, mark = _MARKS[method]
+        axis.scatter(
+            [line["seconds"] for line in own],
+            [line["accuracy"] for line in own],
+            s=70 if mark == "*" else 26,
+            color=colour,
+            marker=mark,
+            alpha=0.85,
+            linewidths=0.4,
+            edgecolors="white",
+        )
+    axis.axvline(chosen.minutes * 60, color="black", linewidth=0.8, linestyle=":")
+    for bound in (chosen.must, chosen.aim):
+        axis.axhline(bound, color="#d55e00", linewidth=0.8, linestyle="--", alpha=0.6)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0,), numticks=8))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_ylim(0, 1.02)
+    axis.set_title(chosen.title, fontsize=10)
+    axis.grid(True, linewidth=0.3, alpha=0.6)

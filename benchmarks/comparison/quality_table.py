@@ -1,0 +1,138 @@
+"""The table of the quality benchmark, as Markdown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from comparison.demands import Groups, verdicts
+from comparison.document import circumstances, table
+from comparison.methods import QUALITY_METHODS, TITLES
+from comparison.results import DONE, OVER, Budget, Group, Line, grouped, latest, rank_correlation
+from comparison.sets import SETS
+
+_SCORES = {"accuracy": "ACC", "nmi_geometric": "NMI", "ari": "ARI"}
+_RECIPES = ("fast", "paper")
+
+Budgets = Mapping[tuple[str, Budget], Groups]
+
+
+def quality_text(lines: Sequence[Line], plot: Path, page: Path) -> str:
+    """Everything that the benchmark found: demands, scores, label-free scores, and how it was measured."""
+    lines = latest(lines)
+    budgets = grouped(lines)
+    names = [name for name in SETS if any(name == where[0] for where in budgets)]
+    own = {name: _own_budget(name, budgets) for name in names}
+    longer = {name: _longest_budget_that_counts(name, budgets) for name in names}
+    sections = [
+        "### Demands\n\n" + _demand_table(own, longer),
+        f"![ACC against seconds, one panel for each set]({os.path.relpath(plot, page.parent)})",
+        *(
+            _set_section(name, minutes, groups)
+            for name in names
+            for (other, (minutes, _, _)), groups in sorted(budgets.items(), key=lambda item: item[0][1][0] or 0)
+            if other == name
+        ),
+        "### Scores without labels\n\n" + _correlation_table(lines, names),
+        "### How it was measured\n\n" + circumstances(lines),
+    ]
+    return "\n\n".join(sections)
+
+
+def _own_budget(name: str, budgets: Budgets) -> Groups:
+    """The groups of a set under the budget of the benchmark: no other counts for the demands."""
+    return budgets.get((name, (SETS[name].minutes, None, None)), {})
+
+
+def _longest_budget_that_counts(name: str, budgets: Budgets) -> Groups:
+    bound = SETS[name].aim_minutes
+    allowed = [where for where in budgets if where[0] == name and bound and (where[1][0] or 0) <= bound]
+    return budgets[max(allowed, key=lambda where: where[1][0] or 0)] if allowed else {}
+
+
+def _demand_table(own: Mapping[str, Groups], longer: Mapping[str, Groups]) -> str:
+    said = {True: "met", False: "**not met**", None: "open"}
+    rows = [(verdict.demand, verdict.found, said[verdict.met]) for verdict in verdicts(own, longer)]
+    return table(("demand", "found", ""), rows, left=3)
+
+
+def _set_section(name: str, minutes: float, groups: Groups) -> str:
+    images = next((line["images"] for group in groups.values() for line in group.done), None)
+    heading = f"### {SETS[name].title}" + (f", {images:,} images" if images else "") + f", {minutes:g} minutes"
+    best = {
+        score: max((found.mean for group in groups.values() if (found := group.spread(score))), default=None)
+        for score in _SCORES
+    }
+    header = ("method", "seeds", *_SCORES.values(), "least ACC", "seconds", "peak MB")
+    rows = [_row(groups[method], best, minutes) for method in QUALITY_METHODS if method in groups]
+    notes = _notes(groups)
+    return f"{heading}\n\n{table(header, rows)}" + (f"\n\n{notes}" if notes else "")
+
+
+def _row(group: Group, best: Mapping[str, float | None], minutes: float) -> tuple[str, ...]:
+    title, n = TITLES[group.method], len(group.done)
+    if n == 0:
+        stopped = any(line["status"] == OVER for line in group.lines)
+        said = f"stopped after {minutes:g} min" if stopped else "failed"
+        return (title, "0", said, *[""] * 5)
+    scores = []
+    for score in _SCORES:
+        found = group.spread(score)
+        assert found is not None
+        scores.append(f"**{found}**" if found.mean == best[score] else str(found))
+    seconds, peak, accuracy = group.spread("seconds"), group.spread("peak_bytes"), group.spread("accuracy")
+    assert seconds is not None
+    assert accuracy is not None
+    took = f"{seconds.mean:.0f}" if seconds.mean >= 10 else f"{seconds.mean:.1f}"
+    if seconds.deviation is not None:
+        took += f" ± {seconds.deviation:.0f}" if seconds.mean >= 10 else f" ± {seconds.deviation:.1f}"
+    memory = "" if peak is None else f"{peak.mean / 1e6:.0f}"
+    return (title, str(n), *scores, f"{accuracy.least:.3f}", took, memory)
+
+
+def _notes(groups: Groups) -> str:
+    """What the rows do not say: errors, measurements stopped, methods that looked at a part of the images."""
+    notes = []
+    for method in QUALITY_METHODS:
+        group = groups.get(method)
+        if group is None:
+            continue
+        for line in group.lines:
+            if line["status"] == OVER and group.done:
+                notes.append(f"{TITLES[method]}, seed {line['seed']}: stopped, over the time.")
+            elif line["status"] not in (DONE, OVER):
+                notes.append(f"{TITLES[method]}, seed {line['seed']}: {line['error']}")
+        for line in group.done[:1]:
+            fitted = line["details"].get("fitted_on")
+            if fitted is not None and fitted < line["images"]:
+                notes.append(f"{TITLES[method]}: fitted on {fitted:,} images, drawn by the seed; the others follow.")
+    fast = groups["fast"].done if "fast" in groups else []
+    if fast:
+        chosen = fast[0]["details"]
+        height, width = chosen["size"]
+        colours = "grey" if chosen["grey"] else "channels as they are"
+        notes.append(
+            f"`auto` chose: {chosen['augment']}, geometry {chosen['geometry']:.2f}, {colours}, {height}x{width}."
+        )
+    return " ".join(notes)
+
+
+def _correlation_table(lines: Sequence[Line], names: Sequence[str]) -> str:
+    """Spearman's rank correlation of each label-free score with ACC, for each set and over all."""
+    header = ("runs", "information, `fast`", "confidence, `fast`", "information, both", "confidence, both")
+    rows = []
+    for title, chosen in [(SETS[name].title, [name]) for name in names] + [("all sets", list(names))]:
+        row = [title]
+        for recipes in (("fast",), _RECIPES):
+            runs = [line for line in lines if line["set"] in chosen and line["method"] in recipes]
+            for score in ("information", "confidence"):
+                value, n = rank_correlation(runs, score)
+                row.append(f"{'-' if value is None else f'{value:+.2f}'} ({n})")
+        rows.append(row)
+    explained = (
+        "Spearman's rank correlation with ACC over runs, the number of runs in brackets: of `fast` alone, and of "
+        "`fast` and `paper` together. Information is what `score` of the estimator returns; confidence is the mean of "
+        "the largest label feature. Over all sets it mostly says which sets are easy."
+    )
+    return f"{explained}\n\n{table(header, rows)}"

@@ -1,0 +1,140 @@
+"""The variants of the ablation: each recipe, with one ingredient left out or replaced.
+
+What is a setting is changed as a setting. What is not, because no user would turn it, is replaced for the length of a
+fit by a patch of a name in ``gatcluster.learning.fast``; a patch of a name that is no longer there is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Final
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from gatcluster.config import Recipe, Settings, checked_settings
+from gatcluster.learning import fast
+from gatcluster.learning.fit import fit
+from gatcluster.learning.neighbours import Neighbours, Partition, nearest_neighbours, self_tuning_graph, smoothed
+from gatcluster.prepare import prepare
+
+_SINGLE_CUT_NEIGHBOURS, _SINGLE_CUT_RIDGE = 20, 0.3
+_ADAM_SHARE = 0.1  # of Muon's learning rate: 0.002, what Adam takes for the other weights in `fast`
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A recipe with one change."""
+
+    title: str
+    recipe: Recipe = "fast"
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the settings tree
+    swaps_colour: bool = False  # grey where `auto` keeps colours, colours where it takes them away
+    patched: Any = nullcontext  # makes the context of the fit
+
+    def settings(self, full: Settings) -> Settings:
+        """The settings of the whole recipe, changed."""
+        tree = full.model_dump()
+        for branch, values in self.changes.items():
+            assert set(values) <= set(tree[branch]), f"{branch} has no {set(values) - set(tree[branch])}"
+            tree[branch].update(values)
+        if self.swaps_colour:
+            tree["images"]["grey"] = not full.images.grey
+        return checked_settings(tree)
+
+
+def fit_variant(
+    variant: Variant, source: Any, n_clusters: int, seed: int, minutes: float | None, epochs: int | None
+) -> tuple[NDArray[np.float32], Settings]:
+    """The label features (N, k) that a variant ends with, and its settings."""
+    images, full = prepare(
+        source, n_clusters=n_clusters, seed=seed, recipe=variant.recipe, minutes=minutes, epochs=epochs
+    )
+    settings = variant.settings(full)
+    context: AbstractContextManager[Any] = variant.patched()
+    with context:
+        return fit(images, settings).label_features, settings
+
+
+class _ScaledAdam(torch.optim.Adam):
+    """Adam at a tenth of the rate it is told, which is Muon's."""
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            group["lr"] *= _ADAM_SHARE
+        return super().step(closure)
+
+
+@contextmanager
+def adam_for_all() -> Iterator[None]:
+    """Adam in the place of Muon, for the weight matrices too."""
+
+    def optimizers(module: nn.Module) -> tuple[torch.optim.Adam, torch.optim.Adam]:
+        weights = list(module.parameters())
+        return (
+            _ScaledAdam([weight for weight in weights if weight.ndim > 1], lr=0.0, betas=(0.9, 0.99)),
+            torch.optim.Adam([weight for weight in weights if weight.ndim <= 1], lr=0.0, betas=(0.9, 0.99)),
+        )
+
+    with patch.object(fast, "fast_optimizers", optimizers):
+        yield
+
+
+@contextmanager
+def kmeans_for_the_cut() -> Iterator[None]:
+    """k-means on the embedding in the place of the cut; the graph still smooths, and still says who is near."""
+    embeddings: list[Tensor] = []
+
+    def remembering(embedding: Tensor, n_neighbours: int) -> Neighbours:
+        embeddings.append(embedding)
+        return nearest_neighbours(embedding, n_neighbours)
+
+    def by_kmeans(neighbours: Neighbours, n_clusters: int, sizes: Any, ridges: Any, seed: int) -> Partition:
+        unit = nn.functional.normalize(embeddings.pop(), dim=1).numpy()
+        parts = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(unit).astype(np.int64)
+        return smoothed(self_tuning_graph(neighbours.nearest(_SINGLE_CUT_NEIGHBOURS)), parts, n_clusters)
+
+    with patch.object(fast, "nearest_neighbours", remembering), patch.object(fast, "agreed_partition", by_kmeans):
+        yield
+
+
+@contextmanager
+def heads_not_primed() -> Iterator[None]:
+    """The heads learn from the first round on only."""
+    with patch.object(fast, "_PRIMING_STEPS", 0):
+        yield
+
+
+VARIANTS: Final[dict[str, Variant]] = {
+    "fast-full": Variant("`fast`, whole"),
+    "fast-no-warm-up": Variant("no warm-up", changes={"fast": {"warm_up_share": 0.0}}),
+    "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),
+    "fast-no-neighbours": Variant("no views of neighbours", changes={"fast": {"neighbour_share": 0.0}}),
+    "fast-one-round": Variant("one round, not three", changes={"fast": {"rounds": 1}}),
+    "fast-one-cut": Variant(
+        "one cut, not six",
+        changes={"fast": {"neighbours": (_SINGLE_CUT_NEIGHBOURS,), "ridges": (_SINGLE_CUT_RIDGE,)}},
+    ),
+    "fast-kmeans": Variant("k-means in place of the cut", patched=kmeans_for_the_cut),
+    "fast-no-priming": Variant("heads not primed", patched=heads_not_primed),
+    "fast-no-contrast-later": Variant("no contrast beside the tasks", changes={"fast": {"contrast_weight": 0.0}}),
+    "fast-no-R": Variant("no L_R", changes={"loss_weights": {"relation": 0.0}}),
+    "fast-no-T": Variant("no L_T", changes={"loss_weights": {"transformation": 0.0}}),
+    "fast-no-A": Variant("no L_A", changes={"loss_weights": {"attention": 0.0}}),
+    "fast-no-E": Variant("no L_E", changes={"loss_weights": {"entropy": 0.0}}),
+    "fast-colour-swapped": Variant("colours kept where `auto` takes them, and the reverse", swaps_colour=True),
+    "fast-no-geometry": Variant("images not moved, turned, cropped", changes={"images": {"geometry": 0.0}}),
+    "paper-full": Variant("`paper`, whole", "paper"),
+    "paper-no-T": Variant("no L_T", "paper", changes={"loss_weights": {"transformation": 0.0}}),
+    "paper-no-R": Variant("no L_R", "paper", changes={"loss_weights": {"relation": 0.0}}),
+    "paper-no-A": Variant("no L_A", "paper", changes={"loss_weights": {"attention": 0.0}}),
+    "paper-colour": Variant("colour", "paper", changes={"images": {"grey": False}}),
+}
+# These mean nothing where images have no colours.
+ONLY_IN_COLOUR: Final = ("fast-colour-swapped", "paper-colour")
