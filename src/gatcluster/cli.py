@@ -15,6 +15,7 @@ from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
 from gatcluster.cli_data import data_app
+from gatcluster.cli_plot import plot
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
@@ -286,6 +287,9 @@ def info(
         for name, value in entries.items():
             table.add_row(f"  {name}", escape(_plain(value)))
         out.print(table)
+
+
+app.command()(plot)
 
 
 def main() -> NoReturn:
