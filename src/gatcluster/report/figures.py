@@ -31,6 +31,7 @@ _INK: Final = "#222222"
 _FAINT: Final = "#8A8A8A"
 _TEXT, _SMALL = 8.0, 7.0  # points
 _DPI: Final = 300
+_LEAST_SIDE: Final = 160  # pixels of the longer side of an image that is shown
 _MOST_COLUMNS: Final = 20  # clusters beside each other in a grid
 _LOSS_NAMES: Final = {
     "total": "total",
@@ -101,13 +102,20 @@ def map_figure(label_features: NDArray[np.floating], labels: Sequence[str] | Non
             x, y, s=area, c=colour, marker=marker, alpha=0.6, linewidths=0, label=text,
             rasterized=n > 3000,
         )  # fmt: skip
-    spelled = k <= 24
+    spelled = k <= 24  # beyond, there is room for the numbers of the clusters alone
     for cluster, (x, y) in enumerate(corners):
-        colour = cluster_style(cluster)[0] if labels is None else _INK
-        text = f"{cluster}\n{sizes[cluster]:,}" if spelled else f"{cluster}"
-        size = _TEXT if spelled else max(3.5, _TEXT - k / 25)
-        reach = 1.14 if spelled else 1.07
-        axes.text(x * reach, y * reach, text, color=colour, fontsize=size, ha="center", va="center", linespacing=1.05)
+        reach = 1.13 if spelled else 1.07
+        size = _TEXT + 1 if spelled else max(3.5, _TEXT - k / 25)
+        above = (0, 3.5) if spelled else (0, 0)
+        place: dict[str, Any] = {
+            "xy": (x * reach, y * reach),
+            "textcoords": "offset points",
+            "ha": "center",
+            "va": "center",
+        }
+        axes.annotate(f"{cluster}", xytext=above, fontsize=size, color=_INK, **place)
+        if spelled:
+            axes.annotate(f"{sizes[cluster]:,}", xytext=(0, -5), fontsize=_SMALL - 1, color=_FAINT, **place)
     axes.set(xlim=(-1.22, 1.22), ylim=(-1.22, 1.22), aspect="equal")
     axes.axis("off")
     if labels is not None:
@@ -129,7 +137,12 @@ def curves_figure(history: Sequence[Record], n_clusters: int) -> Figure:
         colour = _INK if name == "total" else COLOURS[place % len(COLOURS)]
         style = ("-", "--", "-.", ":")[place % 4] if name != "contrast" else (0, (1, 1))
         losses.plot(at, values, label=_LOSS_NAMES[name], color=colour, linestyle=style, linewidth=1.1)
-    losses.legend(fontsize=_SMALL - 0.5, frameon=False, ncols=2, handlelength=2.2, columnspacing=1.0, labelspacing=0.3)
+    if all(value > 0 for record in history for value in record.losses.values()):
+        losses.set_yscale("log")
+    figure.legend(
+        *losses.get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=_SMALL, frameon=False,
+        handlelength=2.4, columnspacing=1.4,
+    )  # fmt: skip
     most = math.log(n_clusters)
     evenly = [None if record.entropy is None else record.entropy / most for record in history]
     for axes, followed, title, colour in (
@@ -168,15 +181,18 @@ def sizes_figure(label_features: NDArray[np.floating], history: Sequence[Record]
         for cluster, size in enumerate(sizes):
             text = "" if size == 0 else f"{sure[clusters == cluster].mean():.2f}".lstrip("0")
             bars.annotate(
-                text, (cluster, size), (0, 1.5), textcoords="offset points", ha="center", va="bottom", color=_FAINT,
-                fontsize=_SMALL - (1.5 if k > 12 else 0),
+                text, (cluster, size), (0, 1.5), textcoords="offset points", ha="center", va="bottom", color=_INK,
+                fontsize=_SMALL - (1.5 if k > 12 else 0.5), bbox={"fc": "white", "ec": "none", "pad": 0.6},
             )  # fmt: skip
-    bars.axhline(n / k, color=_INK, linewidth=0.7, linestyle=(0, (4, 3)), label="even split")
+    bars.axhline(n / k, color=_INK, linewidth=0.7, linestyle=(0, (4, 3)), label="even split", zorder=0)
     bars.set_ylim(0, max(float(sizes.max()) * 1.22, 1.0))
     bars.legend(fontsize=_SMALL, frameon=False, loc="upper right", handlelength=2.4, borderaxespad=0.1)
     bars.set_xlabel("cluster (above each bar: mean confidence)" if k <= 30 else "cluster", fontsize=_TEXT)
     bars.set_ylabel("images", fontsize=_TEXT)
-    bars.xaxis.set_major_locator(MaxNLocator(min(k, 20), integer=True))
+    if k <= 20:
+        bars.set_xticks(range(k))
+    else:
+        bars.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     bars.set_xlim(-0.7, k - 0.3)
     if known:
         _stacked_sizes(panels[1], known, k)
@@ -250,16 +266,21 @@ def _tiled(columns: Sequence[Sequence[Image.Image]], rows: int) -> NDArray[np.ui
     all_images = [image for column in columns for image in column]
     width = max((image.width for image in all_images), default=1)
     height = max((image.height for image in all_images), default=1)
-    enlarged = max(1.0, 160 / max(width, height))  # smoothly: shapes are easier to see than pixels
-    width, height = round(width * enlarged), round(height * enlarged)
+    width, height = _enlarged(Image.new("L", (width, height)), _LEAST_SIDE).size
     gap = max(1, round(width * 0.03))
     sheet = Image.new("RGB", (len(columns) * (width + 2 * gap), rows * (height + 2 * gap)), "white")
     for x, column in enumerate(columns):
         for y, image in enumerate(column):
-            filter_ = Image.Resampling.BICUBIC if enlarged > 1 else Image.Resampling.LANCZOS
             place = (x * (width + 2 * gap) + gap, y * (height + 2 * gap) + gap)
-            sheet.paste(image.convert("RGB").resize((width, height), filter_), place)
+            sheet.paste(image.convert("RGB").resize((width, height), Image.Resampling.BICUBIC), place)
     return np.asarray(sheet)
+
+
+def _enlarged(image: Image.Image, least: int) -> Image.Image:
+    """A small image enlarged smoothly, because shapes are easier to see than pixels; a large one as it is."""
+    scale = max(1.0, least / max(image.size))
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.BICUBIC)
 
 
 def attention_figure(
@@ -298,7 +319,9 @@ def attention_figure(
             for axes in (image, bars, overlay):
                 axes.axis("off")
             continue
-        image.imshow(picture.convert("RGB"), interpolation="bicubic")
+        picture = _enlarged(picture.convert("RGB"), _LEAST_SIDE)
+        image.imshow(picture, interpolation="antialiased")
+        bars.set_box_aspect(picture.height / picture.width / 1.3)
         _bars_of_features(bars, label_features[cluster], cluster, last=(cluster + 1) % down == 0 or cluster == k - 1)
         _overlay(overlay, picture, attention[cluster])
         for axes in (image, overlay):
@@ -325,7 +348,7 @@ def _overlay(axes: Axes, picture: Image.Image, attention: NDArray[np.floating]) 
     heat = matplotlib.colormaps["inferno"](0.25 + 0.7 * attention)
     heat[..., 3] = 0.75 * attention
     extent = (0, picture.width, picture.height, 0)
-    axes.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="bicubic", extent=extent)
+    axes.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="antialiased", extent=extent)
     axes.imshow(heat, interpolation="bilinear", extent=extent)
     if attention.min() < 0.5 < attention.max():
         rows, columns = ((np.arange(size) + 0.5) for size in attention.shape)
