@@ -16,6 +16,7 @@ from typer.exceptions import Abort, Exit, TyperException
 
 from gatcluster.cli_data import data_app
 from gatcluster.cli_plot import plot
+from gatcluster.cli_report import NoReport, report
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="Group unlabelled images into k clusters, end to end from pixels.",
 )
 app.add_typer(data_app, name="data")
+app.command()(report)
 
 _BAR_WIDTH = 24
 _INTERRUPTED = 130
@@ -132,6 +134,7 @@ def fit(
     patience: Annotated[int | None, typer.Option(help="Stop once assignments stood still for so many epochs.")] = None,
     cache: Cache = None,
     no_cache: NoCache = False,
+    no_report: NoReport = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -147,6 +150,7 @@ def fit(
             overwrite,
             progress,
             format=source_format.value if source_format else None,
+            with_report=not no_report,
             n_clusters=clusters,
             recipe=recipe.value,
             preset=preset,
@@ -247,6 +251,7 @@ def demo(
     seed: Seed = 0,
     epochs: Annotated[int | None, typer.Option(help="Train for so many passes over the digits.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Plan the training for so many minutes.")] = None,
+    no_report: NoReport = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -255,7 +260,7 @@ def demo(
     from gatcluster.experiments.demo import run_demo
 
     with _progress() as progress:
-        summary, scores = run_demo(output, seed, epochs, minutes, overwrite, progress)
+        summary, scores = run_demo(output, seed, epochs, minutes, overwrite, progress, not no_report)
     _print_warnings(summary)
     if as_json:
         print_json({**summary.as_json(), "scores": {name: score.as_json() for name, score in scores.items()}})
@@ -408,7 +413,7 @@ def _print_next_steps(summary: Summary) -> None:
         kept = f"Decoded images: {megabytes(summary.cache_bytes)} kept in {summary.cache} for the next run"
         out.print(f"\n[dim]{escape(kept)}[/]", soft_wrap=True)
     out.print(
-        f"\nLook at      {run}/clusters.png"
+        f"\nLook at      {summary.report or f'{run}/clusters.png'}"
         f"\nEvery image  {run}/clusters.csv"
         f"\nNew images   gatcluster predict {run} FOLDER",
         markup=False,

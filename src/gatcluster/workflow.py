@@ -20,15 +20,17 @@ from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.evaluation.labels import labels_from_csv, labels_from_folders
 from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
 from gatcluster.evaluation.source_labels import check_lies_in_folders, labels_from_source
-from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import check_fittable, fit
 from gatcluster.model.inference import label_features
 from gatcluster.prepare import prepare, read_like
 from gatcluster.report.contact_sheet import contact_sheet
+from gatcluster.report.pictures import all_pictures, pictures_of
 from gatcluster.report.progress import LiveProgress, PlainProgress
+from gatcluster.report.site import has_report, renew_scores, write_report
 from gatcluster.runs.create import new_run
 from gatcluster.runs.files import write_bytes
 from gatcluster.runs.folder import RunFolder, load_run
+from gatcluster.runs.labels import write_labels
 from gatcluster.runs.layout import CONTACT_SHEET
 
 
@@ -51,6 +53,7 @@ class Summary:
     warnings: list[str]
     cache: str | None = None  # the folder in which the decoded images are kept
     cache_bytes: int = 0
+    report: str | None = None  # the page to look at
 
     def as_json(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -63,6 +66,7 @@ def fit_to_run(
     overwrite: bool,
     progress: LiveProgress | PlainProgress,
     format: Format | None = None,
+    with_report: bool = True,
     **choices: Any,
 ) -> Summary:
     """Read a source, learn its clusters and write the run folder.
@@ -73,6 +77,7 @@ def fit_to_run(
         overwrite: whether an earlier run there may be replaced.
         progress: looks on.
         format: of the source; by default it is told from what is there.
+        with_report: whether to write the page of the run as well.
         choices: arguments of :func:`~gatcluster.prepare.prepare`.
     """
     began = time.monotonic()
@@ -80,7 +85,7 @@ def fit_to_run(
     images, settings = prepare(source, format=found, on_progress=progress.on_images, **choices)
     check_fittable(settings)
     with new_run(output, overwrite) as run:
-        return fit_images(images, settings, run, str(source.resolve()), [progress], began, found)
+        return fit_images(images, settings, run, str(source.resolve()), progress, began, found, with_report)
 
 
 def fit_images(
@@ -88,14 +93,15 @@ def fit_images(
     settings: Settings,
     run: RunFolder,
     source: str,
-    callbacks: Sequence[Callback],
+    progress: LiveProgress | PlainProgress,
     began: float,
     source_format: Format | None = None,
+    with_report: bool = True,
 ) -> Summary:
     """Learn the clusters of images and write everything to an open run folder."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        result = fit(images, settings, [run.history_writer(), *callbacks])
+        result = fit(images, settings, [run.history_writer(), progress])
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -104,6 +110,13 @@ def fit_images(
         write_bytes(run.path / CONTACT_SHEET, contact_sheet(images, result.label_features))
     except OSError as error:
         raise InputError(f"cannot write to {run.path}: {error.strerror or error}") from None
+    told = [str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    page = None
+    if with_report:
+        try:
+            page = write_report(run, all_pictures(images, Path(source)), on_done=progress.on_report)
+        except OSError as error:  # hours of training must not be lost for a page
+            told.append(f"no report was written: {error.strerror or error}; `gatcluster report {run.path}` tries again")
     sizes, confidence = cluster_figures(result.label_features)
     cache, cache_bytes = kept_in(images.pixels) or (None, 0)
     return Summary(
@@ -119,9 +132,10 @@ def fit_images(
         iterations=len(result.history),
         seconds=time.monotonic() - began,
         skipped=len(images.skipped),
-        warnings=[str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)],
+        warnings=told,
         cache=None if cache is None else str(cache),
         cache_bytes=cache_bytes,
+        report=None if page is None else str(page),
     )
 
 
@@ -172,4 +186,20 @@ def evaluate_run(run_path: Path, labels: str | None, format: Format | None = Non
         raise InputError(f"none of the images has a label in {source}")
     metrics = evaluate_clusters([label for label, _ in scored], [cluster for _, cluster in scored])
     run.write_metrics(metrics)
+    write_labels(run.path, names, known)
+    if has_report(run):
+        renew_scores(run)
     return metrics
+
+
+def report_run(run_path: Path, progress: LiveProgress | PlainProgress) -> tuple[Path, str]:
+    """Write the report of a run anew; returns its page, and what is missing in it, in words.
+
+    The images are read again from where they were. Where they are gone, the report is written without them.
+    """
+    run = load_run(run_path)
+    pictures, note = pictures_of(run, progress.on_images)
+    try:
+        return write_report(run, pictures, note, progress.on_report), note
+    except OSError as error:
+        raise InputError(f"cannot write to {run.path}: {error.strerror or error}") from None

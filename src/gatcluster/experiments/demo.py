@@ -39,6 +39,7 @@ def run_demo(
     minutes: float | None,
     overwrite: bool,
     progress: LiveProgress | PlainProgress,
+    with_report: bool = True,
 ) -> tuple[Summary, dict[str, Metrics]]:
     """Cluster the digits as a user would cluster a folder, and score the clusters beside those of plain k-means."""
     began = time.monotonic()
@@ -51,7 +52,7 @@ def run_demo(
         with new_run(output, overwrite) as run:  # not earlier: what cannot be used must not cost an earlier run
             folder = shutil.copytree(digits, run.path / DEMO_IMAGES)
             write_csv(run.path / DEMO_LABELS, ("path", "label"), zip(images.names, labels, strict=True))
-            summary = fit_images(images, settings, run, str(folder.resolve()), [progress], began)
+            summary = fit_images(images, settings, run, str(folder.resolve()), progress, began, None, with_report)
             scores = {
                 "gatcluster": evaluate_run(run.path, str(run.path / DEMO_LABELS)),
                 "k-means on pixels": evaluate_clusters(labels, kmeans_on_pixels(images, 10, seed)),

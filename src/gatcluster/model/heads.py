@@ -61,9 +61,13 @@ class AttentionHead(nn.Module):
         self.parameters_of_gaussian = nn.Linear(in_channels * map_size[0] * map_size[1], 3)
         self.classifier = _classifier(channels, n_clusters)
 
+    def gaussian(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Centre (N, 2), rows first, and variance (N,) of the map, from image features (N, C, H, W)."""
+        return gaussian_parameters(self.parameters_of_gaussian(features.flatten(1)))
+
     def attention_map(self, features: Tensor) -> Tensor:
         """The Gaussian map (N, H, W) of image features (N, C, H, W)."""
-        mu, delta = gaussian_parameters(self.parameters_of_gaussian(features.flatten(1)))
+        mu, delta = self.gaussian(features)
         return gaussian_attention_map(mu, delta, *self.map_size, alpha=self.alpha)
 
     def forward(self, features: Tensor, convolved: Tensor) -> tuple[Tensor, Tensor]:

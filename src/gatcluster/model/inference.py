@@ -66,6 +66,15 @@ def attention_maps(network: GATNetwork, images: ImageSet, settings: Settings) ->
     return maps
 
 
+def attention_gaussians(
+    network: GATNetwork, images: ImageSet, settings: Settings, indices: NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """The three numbers of each image's attention map, (N, 3): centre down the rows, centre along them, variance."""
+    with _placed(network, settings.device):
+        gaussians: NDArray[np.float32] = infer(network, network.attention_gaussians, images, settings, indices).numpy()
+    return gaussians
+
+
 @contextmanager
 def _placed(network: GATNetwork, device: Device) -> Iterator[None]:
     """The network on the device that was asked for, if this machine has it, and back where it was afterwards."""

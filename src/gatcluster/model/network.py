@@ -63,6 +63,11 @@ class GATNetwork(nn.Module):
         """Where the attention module looks: (N, H, W) at the resolution of the feature map."""
         return self.attention_head.attention_map(self.features(images))
 
+    def attention_gaussians(self, images: Tensor) -> Tensor:
+        """The three numbers of which the attention map is made, (N, 3): centre (μ, rows first) and variance (δ)."""
+        mu, delta = self.attention_head.gaussian(self.features(images))
+        return torch.cat([mu, delta[:, None]], dim=1)
+
     def embedding(self, images: Tensor) -> Tensor:
         """The backbone's features, averaged over the map: (N, C)."""
         return self.features(images).mean(dim=(2, 3))

@@ -88,6 +88,10 @@ class LiveProgress(Callback):
         """Images read so far."""
         self._bar.update(self._task, description="reading", completed=done / total, left=f"{done} of {total} images")
 
+    def on_report(self, done: int, total: int) -> None:
+        """Thumbnails of the report written so far."""
+        self._bar.update(self._task, description="report", completed=done / total, left=f"{done} of {total} images")
+
     def on_progress(self, progress: Progress) -> None:
         """Move the bar."""
         self._bar.update(self._task, description=progress.stage, completed=progress.done, left=time_left(progress))
@@ -122,6 +126,11 @@ class PlainProgress(Callback):
         """Images read so far."""
         if self._is_due() or done == total:
             self._write(f"reading images: {done} of {total}")
+
+    def on_report(self, done: int, total: int) -> None:
+        """Thumbnails of the report written so far."""
+        if self._is_due() or done == total:
+            self._write(f"writing the report: {done} of {total} images")
 
     def on_progress(self, progress: Progress) -> None:
         """Remember how far training is, for the next line."""
