@@ -22,6 +22,7 @@ from comparison.results import DONE, FAILED, OVER, Line, append, key_of, read
 _PACKAGE_PARENT = Path(__file__).resolve().parents[1]
 _POLL_SECONDS = 0.1
 _READING_LIMIT = 1800.0  # seconds, before the clock starts: importing, decoding
+_GUESSED_SECONDS = 120.0  # of a measurement that lasts some epochs
 BEGUN, STOPPED = "begun", "stopped"  # what a measuring process says of its clock
 _GUESSED_SHARE = 0.4  # of its limit that a peer takes, as long as nothing is known
 
@@ -60,6 +61,7 @@ class Job:
 
 def run_jobs(jobs: Sequence[Job], results: Path, again: bool, command: str) -> None:
     """Measure what is not in the results yet, one after the other; every measurement adds a line at once."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no measurement outlives its benchmark
     known = read(results)
     measured = {key_of(line) for line in known if line["status"] != FAILED}
     waiting = [job for job in jobs if again or key_of(job.line()) not in measured]
@@ -67,7 +69,9 @@ def run_jobs(jobs: Sequence[Job], results: Path, again: bool, command: str) -> N
     for number, job in enumerate(waiting):
         left = _duration(sum(expected_seconds(other, known) for other in waiting[number:]))
         print(f"[{number + 1}/{len(waiting)}] {job.describe()} (about {left} left in all)", flush=True)
+        began = time.monotonic()
         line = {**job.line(), **_circumstances(command), **run(job)}
+        line["seconds_of_process"] = time.monotonic() - began
         append(results, line)
         known.append(line)
         print(f"    {outcome(line)}", flush=True)
@@ -79,7 +83,7 @@ def run(job: Job) -> dict[str, Any]:
         output = Path(folder) / "output"
         process = subprocess.Popen(
             [sys.executable, "-m", "comparison.child", json.dumps(asdict(job)), str(output)],
-            env={**os.environ, "PYTHONPATH": str(_PACKAGE_PARENT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH", "")])},
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,  # so that its own workers end with it
@@ -136,17 +140,16 @@ def _circumstances(command: str) -> dict[str, Any]:
 
 
 def expected_seconds(job: Job, known: Sequence[Line]) -> float:
-    """How long a job will take, by what the same one took with other seeds, or else by its limit."""
-    alike = [
-        line["seconds"] + (line.get("seconds_reading") or 0.0)
-        for line in known
-        if line.get("seconds") is not None and key_of(line)._replace(seed=0) == key_of(job.line())._replace(seed=0)
-    ]
-    if alike:
-        return fmean(alike)
-    if job.minutes is None:
-        return 120.0
-    return job.minutes * 60 * (1.0 if job.keeps_to_time else _GUESSED_SHARE)
+    """How long a job will take: as long as the same one did with other seeds, or else as its length lets one guess."""
+    wanted = key_of(job.line())
+    took = [(key_of(line), line["seconds_of_process"]) for line in known if "seconds_of_process" in line]
+    same = [seconds for key, seconds in took if key._replace(seed=wanted.seed) == wanted]
+    if same:
+        return fmean(same)
+    if job.minutes is not None:
+        return job.minutes * 60 * (1.0 if job.keeps_to_time else _GUESSED_SHARE)
+    alike = [seconds for key, seconds in took if key._replace(seed=wanted.seed, method=wanted.method) == wanted]
+    return fmean(alike) if alike else _GUESSED_SECONDS
 
 
 def outcome(line: Line) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import AgglomerativeClustering, SpectralClustering
 from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
-from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.neighbors import KNeighborsClassifier
 
 from comparison.autoencoder import autoencoder_kmeans
 from gatcluster.data.images import ImageSet
@@ -43,9 +44,10 @@ def ward(images: ImageSet, n_clusters: int, seed: int, seconds: float) -> Cluste
     pixels = _rows(images)
     seen = _seen(len(pixels), seed)
     clusters = AgglomerativeClustering(n_clusters, linkage="ward").fit_predict(pixels[seen])
-    if len(seen) < len(pixels):
-        clusters = NearestCentroid().fit(pixels[seen], clusters).predict(pixels)
-    return Clustering(clusters.astype(np.int64), details={"fitted_on": len(seen)})
+    centroids = np.stack([pixels[seen[clusters == number]].mean(axis=0) for number in range(n_clusters)])
+    return _with_others(
+        len(pixels), seen, clusters, lambda others: pairwise_distances_argmin(pixels[others], centroids)
+    )
 
 
 def spectral(images: ImageSet, n_clusters: int, seed: int, seconds: float) -> Clustering:
@@ -59,13 +61,8 @@ def spectral(images: ImageSet, n_clusters: int, seed: int, seconds: float) -> Cl
     clusters = SpectralClustering(
         n_clusters, affinity="nearest_neighbors", n_neighbors=_GRAPH_NEIGHBOURS, random_state=seed, n_jobs=-1
     ).fit_predict(reduced[seen])
-    if len(seen) < len(pixels):
-        known = KNeighborsClassifier(_GRAPH_NEIGHBOURS, n_jobs=-1).fit(reduced[seen], clusters)
-        others = np.setdiff1d(np.arange(len(pixels)), seen)
-        everyone = np.empty(len(pixels), dtype=np.int64)
-        everyone[seen], everyone[others] = clusters, known.predict(reduced[others])
-        clusters = everyone
-    return Clustering(clusters.astype(np.int64), details={"fitted_on": len(seen)})
+    known = KNeighborsClassifier(_GRAPH_NEIGHBOURS, n_jobs=-1).fit(reduced[seen], clusters)
+    return _with_others(len(pixels), seen, clusters, lambda others: known.predict(reduced[others]))
 
 
 def autoencoder(images: ImageSet, n_clusters: int, seed: int, seconds: float) -> Clustering:
@@ -112,3 +109,18 @@ def _seen(n_images: int, seed: int) -> NDArray[np.int64]:
     if n_images <= MOST_IMAGES:
         return np.arange(n_images)
     return np.sort(np.random.default_rng(seed).permutation(n_images)[:MOST_IMAGES])
+
+
+def _with_others(
+    n_images: int,
+    seen: NDArray[np.int64],
+    clusters: NDArray[np.int64],
+    follow: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+) -> Clustering:
+    """Clusters of all images: of those that were seen, and of the others, which follow them."""
+    everyone = np.empty(n_images, dtype=np.int64)
+    everyone[seen] = clusters
+    others = np.setdiff1d(np.arange(n_images), seen)
+    if len(others):
+        everyone[others] = follow(others)
+    return Clustering(everyone, details={"fitted_on": len(seen)})

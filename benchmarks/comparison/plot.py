@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from comparison.methods import QUALITY_METHODS, TITLES
 from comparison.results import DONE, Line, latest
@@ -22,6 +22,7 @@ _MARKS: Final[dict[str, tuple[str, str]]] = {
     "umap": ("#cc79a7", "v"),
 }
 _COLUMNS: Final = 3
+_MUST, _AIM = "--", "-."
 
 
 def plot_quality(lines: Sequence[Line], path: Path) -> None:
@@ -56,40 +57,44 @@ def plot_quality(lines: Sequence[Line], path: Path) -> None:
             if method in used
         ]
         handles.append(Line2D([], [], color="black", linewidth=0.8, linestyle=":", label="time budget"))
-        handles.append(Line2D([], [], color="#d55e00", linewidth=0.8, linestyle="--", label="must, and aim"))
+        for label, style in (("must", _MUST), ("aim", _AIM)):
+            handles.append(Line2D([], [], color=_MARKS["fast"][0], linewidth=0.8, linestyle=style, label=label))
         figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
-        figure.supxlabel("seconds", fontsize=9)
-        figure.supylabel("ACC", fontsize=9)
+        for axis in axes[:, 0]:
+            axis.set_ylabel("ACC")
+        for axis in list(axes.flat)[max(0, len(names) - columns) : len(names)]:
+            axis.set_xlabel("seconds")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
         close(figure)
 
 
-def _panel(axis: object, name: str, runs: Sequence[Line]) -> None:
+def _panel(axis: Any, name: str, runs: Sequence[Line]) -> None:
     """One set: a mark for each run, the budget, and what is demanded."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     chosen = SETS[name]
     for method in reversed(QUALITY_METHODS):  # `fast` on top
         own = [line for line in runs if line["method"] == method]
         colour, mark = _MARKS[method]
-        axis.scatter(
+        axis.plot(
             [line["seconds"] for line in own],
             [line["accuracy"] for line in own],
-            s=70 if mark == "*" else 26,
+            linestyle="",
             color=colour,
             marker=mark,
+            markersize=9 if mark == "*" else 5.5,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
             alpha=0.85,
-            linewidths=0.4,
-            edgecolors="white",
         )
     axis.axvline(chosen.minutes * 60, color="black", linewidth=0.8, linestyle=":")
-    for bound in (chosen.must, chosen.aim):
-        axis.axhline(bound, color="#d55e00", linewidth=0.8, linestyle="--", alpha=0.6)
+    for bound, style in ((chosen.must, _MUST), (chosen.aim, _AIM)):
+        axis.axhline(bound, color=_MARKS["fast"][0], linewidth=0.8, linestyle=style, alpha=0.7)
     axis.set_xscale("log")
-    axis.xaxis.set_major_locator(LogLocator(subs=(1.0,), numticks=8))
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.minorticks_off()
     axis.set_ylim(0, 1.02)
     axis.set_title(chosen.title, fontsize=10)
     axis.grid(True, linewidth=0.3, alpha=0.6)
