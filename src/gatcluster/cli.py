@@ -15,6 +15,7 @@ from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
 from gatcluster.cli_data import data_app
+from gatcluster.cli_export import export
 from gatcluster.cli_plot import plot
 from gatcluster.cli_report import NoReport, report
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
@@ -295,6 +296,7 @@ def info(
 
 
 app.command()(plot)
+app.command()(export)
 
 
 def main() -> NoReturn:
