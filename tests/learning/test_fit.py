@@ -66,7 +66,7 @@ def test_a_run_does_not_depend_on_the_users_random_state_nor_change_it(bars, pap
 
 
 def test_labels_cannot_leak_because_there_is_nowhere_to_give_them(bars, paper_settings):
-    assert list(inspect.signature(fit).parameters) == ["images", "settings", "callbacks"]
+    assert list(inspect.signature(fit).parameters) == ["images", "settings", "callbacks", "keeper"]
     assert not [field.name for field in dataclasses.fields(ImageSet) if "label" in field.name or "class" in field.name]
     # Names may hold class folders: they change nothing.
     named = dataclasses.replace(bars(), names=[f"class-{i % 3}/{i}.png" for i in range(48)])

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from gatcluster.learning.state import State
+
 # Epochs are added up in fractions: what is this close to the end is the end.
 _ROUNDING = 1e-9
 
@@ -37,6 +39,14 @@ class EpochBudget:
         """The share of the epochs that are over."""
         return _share(self._done, self.epochs)
 
+    def state(self) -> State:
+        """What is used up."""
+        return {"done": self._done}
+
+    def restore(self, state: State) -> None:
+        """Go on with the rest."""
+        self._done = float(state["done"])
+
 
 class TimeBudget:
     """So many seconds from now; everything that takes time counts, not only training."""
@@ -53,6 +63,14 @@ class TimeBudget:
     def spent(self) -> float:
         """The share of the time that has passed."""
         return _share(self._clock() - self._start, self.seconds)
+
+    def state(self) -> State:
+        """The seconds that are used up."""
+        return {"seconds": self._clock() - self._start}
+
+    def restore(self, state: State) -> None:
+        """Go on with the rest: the time in which nothing ran does not count."""
+        self._start = self._clock() - float(state["seconds"])
 
 
 class StageBudget:
@@ -71,6 +89,14 @@ class StageBudget:
     def spent(self) -> float:
         """The share of the stage that is used up."""
         return _share(self._whole.spent - self._begin, self._end - self._begin)
+
+    def state(self) -> State:
+        """Where in the whole the stage began."""
+        return {"begin": self._begin}
+
+    def restore(self, state: State) -> None:
+        """Go on with the rest of the stage."""
+        self._begin = float(state["begin"])
 
 
 def _share(part: float, whole: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatcluster.learning.history import Record
+from gatcluster.learning.state import State
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,13 @@ class Callback:
         """Asked after every outer iteration; training ends early, and normally, once any callback says yes."""
         return False
 
+    def state(self) -> State:
+        """What a resumed training needs of it: plain data; nothing by default."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Go on from what ``state`` said when the training was interrupted."""
+
 
 class StopWhenSettled(Callback):
     """Stop once assignments stand still: for ``patience`` epochs on end, fewer than ``tolerance`` of them changed."""
@@ -52,6 +60,16 @@ class StopWhenSettled(Callback):
     def wants_stop(self) -> bool:
         """Whether the assignments have settled."""
         return self._settled_epochs >= self.patience
+
+    def state(self) -> State:
+        """The counts."""
+        return {"epoch": self._epoch, "changes": self._changes, "settled_epochs": self._settled_epochs}
+
+    def restore(self, state: State) -> None:
+        """Go on counting."""
+        self._epoch = int(state["epoch"])
+        self._changes = [float(change) for change in state["changes"]]
+        self._settled_epochs = int(state["settled_epochs"])
 
     def _close_epoch(self) -> None:
         if self._changes:

@@ -7,9 +7,8 @@ label head's, as in the paper.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,19 +16,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gatcluster.config import FastSettings
-from gatcluster.learning.budget import Budget, StageBudget
+from gatcluster.learning.batches import Indices, RandomBatches
+from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.contrast import contrastive_loss, projection_head
+from gatcluster.learning.fast_course import Cut, FastCourse, FastStage, Step
 from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.muon import fast_optimizers
 from gatcluster.learning.neighbours import (
-    Neighbours,
     Partition,
     agreed_partition,
     nearest_neighbours,
     renumbered,
 )
 from gatcluster.learning.normalisation import refresh_statistics
-from gatcluster.learning.training import Indices, Training, random_batches
+from gatcluster.learning.state import ModuleState, OptimizerState
+from gatcluster.learning.training import Training
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
 
@@ -46,23 +47,28 @@ def learn_fast(training: Training) -> None:
     settings = training.settings.fast
     assert settings is not None
     learner = _FastLearner(training, settings)
-    learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
-    parts_before: NDArray[np.int64] | None = None
-    for round_ in range(settings.rounds):
-        end = settings.warm_up_share + (1 - settings.warm_up_share) * (round_ + 1) / settings.rounds
-        if parts_before is not None and training.budget.spent >= end:
-            continue  # the graph took the time of this round
-        neighbours, partition = learner.partition()
-        if parts_before is None:
-            learner.prime_heads(partition)
-        else:
-            partition = renumbered(partition, parts_before, training.settings.n_clusters)
-        parts_before = partition.parts
+    course = training.parts.add("course", FastCourse())  # a resumed run goes on in the stage in which it was
+    if not course.warmed_up:
+        learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
+        course.end_warm_up()
+        training.end_stage()
+    while course.round < settings.rounds:
+        end = settings.warm_up_share + (1 - settings.warm_up_share) * (course.round + 1) / settings.rounds
+        cut = course.cut
+        if cut is None:
+            if course.parts_before is not None and training.budget.spent >= end:
+                course.end_round()  # the graph took the time of this round
+                continue
+            cut = course.make(learner.cut(course.parts_before))
+            training.end_stage()
         if not training.stopped:
-            is_last = round_ == settings.rounds - 1
-            learner.learn_partition(neighbours, partition, StageBudget(training.budget, end), is_last)
+            is_last = course.round == settings.rounds - 1
+            learner.learn_partition(cut, StageBudget(training.budget, end), is_last)
         if training.stopped:  # only now: even after a stop in the warm-up the heads know some partition
+            training.end_stage()
             break
+        course.end_round()
+        training.end_stage()
     refresh_statistics(training.network, training.images, training.settings)
 
 
@@ -80,14 +86,6 @@ class _Contrasted(nn.Module):
         return projected, self.network.heads(features) if with_heads else None
 
 
-class _Step(NamedTuple):
-    """What one batch says before the optimisers take their step."""
-
-    loss: Tensor  # to descend
-    parts_of_loss: dict[str, Tensor]  # to record
-    label_features: Tensor | None = None  # (n, k) of the batch, where the stage has clusters
-
-
 class _FastLearner:
     """The two kinds of training that `fast` alternates with the partition of the graph."""
 
@@ -97,26 +95,33 @@ class _FastLearner:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(training.settings.seed)
             module = _Contrasted(training.network)
-        self.model, *self.optimizers = training.fabric.setup(module, *fast_optimizers(module))
+        optimizers = fast_optimizers(module)
+        self.model, *self.optimizers = training.fabric.setup(module, *optimizers)
         self.model.train()
         n_images = len(training.images)
         sub_batch = training.settings.training.sub_batch
         self.n = min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
-        self.batches = random_batches(len(training.images), self.n, training.random)
+        training.parts.add("network", ModuleState(module))
+        training.parts.add("optimizer", OptimizerState(*optimizers))
+        self.batches = training.parts.add("batches", RandomBatches(n_images, self.n, training.random))
 
-    def warm_up(self, budget: Budget) -> None:
+    def warm_up(self, budget: StageBudget) -> None:
         """Train the backbone on contrast."""
 
-        def step(batch: Indices) -> _Step:
+        def step(batch: Indices) -> Step:
             images = self.training.transformed(np.concatenate([batch, batch]))
             projected, _ = self.model(images, with_heads=False)
             contrast = contrastive_loss(projected, self.settings.temperature)
-            return _Step(contrast, {"contrast": contrast})
+            return Step(contrast, {"contrast": contrast})
 
         self._train("warm-up", step, budget, self.training.settings.training.learning_rate, fall=0.8)
 
-    def partition(self) -> tuple[Neighbours, Partition]:
-        """Each image's nearest neighbours, and the parts that the graph of them falls into."""
+    def cut(self, parts_before: NDArray[np.int64] | None) -> Cut:
+        """Each image's nearest neighbours, and the parts that the graph of them falls into.
+
+        Args:
+            parts_before: (N,), of the cut before, whose numbers are kept; None for the first, which primes the heads.
+        """
         training, settings = self.training, self.settings
         training.report_progress("neighbour graph")
         refresh_statistics(training.network, training.images, training.settings)
@@ -124,7 +129,12 @@ class _FastLearner:
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(embedding) - 1))
         seed = int(training.random.integers(2**31))
         k = training.settings.n_clusters
-        return neighbours, agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed)
+        partition = agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed)
+        if parts_before is None:
+            self.prime_heads(partition)
+        else:
+            partition = renumbered(partition, parts_before, k)
+        return Cut(neighbours.indices[:, :_CLOSE_NEIGHBOURS].copy(), partition)
 
     def prime_heads(self, partition: Partition) -> None:
         """Teach the two heads the parts from stored image features, while the backbone stands still.
@@ -155,16 +165,17 @@ class _FastLearner:
             for optimizer in optimizers:
                 optimizer.step()
 
-    def learn_partition(self, neighbours: Neighbours, partition: Partition, budget: Budget, is_last: bool) -> None:
+    def learn_partition(self, cut: Cut, budget: StageBudget, is_last: bool) -> None:
         """Learn the parts of the graph with the four tasks, contrast beside them."""
+        partition = cut.partition
         settings, device = self.settings, self.training.fabric.device
         k, weights = self.training.settings.n_clusters, self.training.settings.loss_weights
         prior = _prior(partition.parts, k).to(device)
         all_trust = torch.from_numpy(partition.confidence**2)  # (N,)
         all_parts = torch.from_numpy(partition.parts)  # (N,)
 
-        def step(batch: Indices) -> _Step:
-            views = np.concatenate([batch, self._partners(batch, neighbours.indices, partition.parts)])  # (2n,)
+        def step(batch: Indices) -> Step:
+            views = np.concatenate([batch, self._partners(batch, cut.close, partition.parts)])  # (2n,)
             parts, trust = all_parts[views].to(device), all_trust[views].to(device)
             projected, output = self.model(self.training.transformed(views), with_heads=True)
             losses = fast_total_loss(
@@ -172,7 +183,7 @@ class _FastLearner:
             )
             sure_parts = torch.where(trust > _SURE, parts, -1)
             contrast = contrastive_loss(projected, settings.temperature, sure_parts)
-            return _Step(
+            return Step(
                 losses.total + settings.contrast_weight * contrast,
                 {**losses._asdict(), "contrast": contrast},
                 output.label_features[: len(batch)],
@@ -184,73 +195,63 @@ class _FastLearner:
     def _partners(self, batch: Indices, neighbours: NDArray[np.int64], parts: NDArray[np.int64]) -> Indices:
         """For each image of the batch the image whose view it has to find: itself, or a near one of the same part."""
         random = self.training.random
-        close = neighbours[batch, random.integers(0, min(_CLOSE_NEIGHBOURS, neighbours.shape[1]), len(batch))]
+        close = neighbours[batch, random.integers(0, neighbours.shape[1], len(batch))]
         takes_close = (random.random(len(batch)) < self.settings.neighbour_share) & (parts[close] == parts[batch])
         return np.where(takes_close, close, batch)
 
     def _train(
-        self, stage: str, step: Callable[[Indices], _Step], budget: Budget, full_rate: float, fall: float
+        self, name: str, step: Callable[[Indices], Step], budget: StageBudget, full_rate: float, fall: float
     ) -> None:
         """Descend the loss of batch after batch until the budget is spent; a record for about every M images.
 
         Args:
-            stage: its name.
+            name: of the stage.
             step: computes the loss of a batch.
             budget: the stage's.
             full_rate: the learning rate after the first steps.
             fall: the share of it that is taken away, evenly, until the end.
         """
-        training = self.training
+        training, n_images = self.training, len(self.training.images)
         steps_per_record = max(1, training.settings.training.batch_size // self.n)
-        taken = 0
-        while True:  # at least once, however small the budget
-            began = time.monotonic()
-            batches: list[Indices] = []
-            steps: list[_Step] = []
-            while len(steps) < steps_per_record and not (steps and budget.spent >= 1):
-                rate = full_rate * min(1.0, (taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
+        stage = training.parts.add("stage", FastStage(budget))
+        while stage.steps or not (stage.records and (budget.spent >= 1 or training.stopped)):  # at least once
+            while stage.steps < steps_per_record and not (stage.steps and budget.spent >= 1):
+                stage.rate = full_rate * min(1.0, (stage.taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
                 batch = next(self.batches)
                 result = step(batch)
-                _set_rates(self.optimizers, rate)
+                _set_rates(self.optimizers, stage.rate)
                 training.fabric.backward(result.loss)
                 for optimizer in self.optimizers:
                     optimizer.step()
-                batches.append(batch)
-                steps.append(_detached(result))
-                taken += 1
-                budget.spend(self.n / len(training.images))
-                training.report_progress(stage)
+                stage.add(batch, result)
+                budget.spend(self.n / n_images)
+                training.end_step(name)
             training.finish_iteration(
-                stage,
-                began,
-                n_trained=self.n * len(steps),
-                epochs=self.n * len(steps) / len(training.images),
-                losses={
-                    name: float(torch.stack([s.parts_of_loss[name] for s in steps]).mean())
-                    for name in steps[0].parts_of_loss
-                },
-                learning_rate=rate,
-                **self._clustering_figures(np.concatenate(batches), [s.label_features for s in steps]),
+                name,
+                stage.began,
+                n_trained=self.n * stage.steps,
+                epochs=self.n * stage.steps / n_images,
+                losses=stage.mean_losses(),
+                learning_rate=stage.rate,
+                **self._clustering_figures(stage.batch(), stage.label_features()),
             )
-            if budget.spent >= 1 or training.stopped:
-                return
+            stage.close_record()
+        training.parts.drop("stage")
 
-    def _clustering_figures(self, indices: Indices, features: Sequence[Tensor | None]) -> dict[str, Any]:
+    def _clustering_figures(self, indices: Indices, features: Tensor | None) -> dict[str, Any]:
         """What a record says of clusters; nothing in the warm-up.
 
         Label features of the steps themselves, of transformed images, are free. To see whether assignments have
         settled, plain images must be looked at.
         """
-        known = [part for part in features if part is not None]
-        if not known:
+        if features is None:
             return {}
         training = self.training
-        if training.settings.training.patience is None:
-            return training.clustering_figures(indices, torch.cat(known))
-        looked_at = infer(
-            training.network, training.network.label_features, training.images, training.settings, indices
-        )
-        return training.clustering_figures(indices, looked_at)
+        if training.settings.training.patience is not None:
+            features = infer(
+                training.network, training.network.label_features, training.images, training.settings, indices
+            )
+        return training.clustering_figures(indices, features)
 
 
 def _set_rates(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
@@ -265,9 +266,3 @@ def _prior(parts: NDArray[np.int64], n_clusters: int) -> Tensor:
     """The share of each part, (k,); none is zero, so that a part that emptied may fill again."""
     sizes = np.bincount(parts, minlength=n_clusters) + 1.0
     return torch.from_numpy(sizes / sizes.sum()).float()
-
-
-def _detached(step: _Step) -> _Step:
-    """The step without its graph."""
-    features = None if step.label_features is None else step.label_features.detach().float().cpu()
-    return _Step(step.loss.detach(), {name: part.detach() for name, part in step.parts_of_loss.items()}, features)

@@ -17,6 +17,7 @@ from gatcluster.learning.callbacks import Callback, StopWhenSettled
 from gatcluster.learning.fast import learn_fast
 from gatcluster.learning.history import Record
 from gatcluster.learning.snapshots import Snapshots
+from gatcluster.learning.state import StateKeeper
 from gatcluster.learning.trainer import Trainer
 from gatcluster.model.inference import label_features
 from gatcluster.model.network import GATNetwork, build_network
@@ -33,14 +34,24 @@ class FitResult:
     snapshots: Snapshots | None = None
 
 
-def fit(images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()) -> FitResult:
-    """Learn clusters from images alone, by the recipe of ``settings``."""
+def fit(
+    images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = (), keeper: StateKeeper | None = None
+) -> FitResult:
+    """Learn clusters from images alone, by the recipe of ``settings``.
+
+    Args:
+        images: what to learn from.
+        settings: complete settings.
+        callbacks: what looks on.
+        keeper: keeps the state of the training; what it kept of an earlier one goes on from there.
+    """
     check_fittable(settings)
     patience = settings.training.patience
     if patience is not None:
         callbacks = [*callbacks, StopWhenSettled(patience)]
-    trainer = Trainer(images, settings, callbacks)
-    trainer.snapshots.look(trainer.network, "start", 0.0)
+    trainer = Trainer(images, settings, callbacks, keeper)
+    if not trainer.resumed:
+        trainer.snapshots.look(trainer.network, "start", 0.0)
     if settings.recipe == "paper":
         learn_as_published(trainer)
     else:

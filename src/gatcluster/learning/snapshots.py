@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gatcluster.config import Settings
 from gatcluster.data.images import ImageSet
+from gatcluster.learning.state import State
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork
 
@@ -52,3 +53,13 @@ class SnapshotKeeper:
         last = ("finished", 1.0, label_features[self._sample].astype(np.float16))
         stages, progress, features = zip(*self._taken, last, strict=True)
         return Snapshots(self._sample, list(stages), list(progress), np.stack(features))
+
+    def state(self) -> State:
+        """What was taken so far, and when the next is due."""
+        taken = [{"stage": stage, "done": done, "features": features} for stage, done, features in self._taken]
+        return {"taken": taken, "next": self._next}
+
+    def restore(self, state: State) -> None:
+        """Go on taking."""
+        self._taken = [(one["stage"], float(one["done"]), one["features"]) for one in state["taken"]]
+        self._next = float(state["next"])

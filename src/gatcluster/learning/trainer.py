@@ -7,33 +7,24 @@ sub-batches m₁ and m₂: of a batch, only its label features (M, k) and target
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from gatcluster.learning.batches import Indices, RandomBatches
 from gatcluster.learning.budget import Budget
 from gatcluster.learning.losses import Losses, total_loss
+from gatcluster.learning.outer_iteration import Course, Targets
+from gatcluster.learning.state import ModuleState, OptimizerState
 from gatcluster.learning.targets import (
     balanced_targets,
     cluster_label_features,
     relation_targets,
     sharpened_targets,
 )
-from gatcluster.learning.training import Indices, Training, random_batches
+from gatcluster.learning.training import Training
 from gatcluster.model.inference import infer
-
-
-class Targets(NamedTuple):
-    """The pseudo-targets T_b of a batch: l̂, l̂ᵃ, and the cluster ids that the relations r_ij are read from."""
-
-    balanced: Tensor  # (M, k)
-    sharpened: Tensor  # (M, k)
-    assignments: Tensor  # (M,), negative: related to itself only
-    fell_back: bool = False  # every relation is identity, because k-means found a near-empty cluster
-
 
 # Makes the targets of a batch from the images' indices (M,) and their label features (M, k).
 TargetMaker = Callable[[Indices, Tensor], Targets]
@@ -55,59 +46,56 @@ class Trainer(Training):
             budget: the part of ``self.budget`` to use.
             learning_rate: of the share of that budget that is spent.
         """
-        settings = self.settings.training
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate)
-        model, optimizer = self.fabric.setup(self.network, optimizer)
+        settings, n_images = self.settings.training, len(self.images)
+        adam = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate)
+        model, optimizer = self.fabric.setup(self.network, adam)
         model.train()
-        batches = random_batches(len(self.images), settings.batch_size, self.random)
-        batches_per_epoch = len(self.images) // settings.batch_size
+        steps_per_batch = settings.passes * (settings.batch_size // settings.sub_batch)
+        steps_per_epoch = n_images // settings.batch_size * steps_per_batch
 
-        steps_per_epoch = batches_per_epoch * settings.passes * (settings.batch_size // settings.sub_batch)
+        # What is added to the parts of the training goes on from where it was, if this is a resumed run.
+        self.parts.add("network", ModuleState(self.network))
+        self.parts.add("optimizer", OptimizerState(adam))
+        batches = self.parts.add("batches", RandomBatches(n_images, settings.batch_size, self.random))
+        course = self.parts.add(
+            "course", Course(settings.batch_size, settings.sub_batch, self.random, self.fabric.device)
+        )
 
-        while True:  # at least once, however small the budget
-            batch = next(batches)
-            began = time.monotonic()
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(budget.spent)
+        while True:
+            outer = course.current  # None, but in a run that is resumed in the middle of step 2
+            if outer is None:
+                if course.finished and (budget.spent >= 1 or self.stopped):  # once at least, however small the budget
+                    break
+                for group in optimizer.param_groups:
+                    group["lr"] = learning_rate(budget.spent)
 
-            # Step 1: label features and pseudo-targets of the whole batch.
-            label_features = infer(self.network, self.network.label_features, self.images, self.settings, batch)
-            targets = make_targets(batch, label_features)
+                # Step 1: label features and pseudo-targets of the whole batch.
+                batch = next(batches)
+                label_features = infer(self.network, self.network.label_features, self.images, self.settings, batch)
+                outer = course.begin(batch, label_features, make_targets(batch, label_features))
 
             # Step 2: learn the targets from transformed images, a sub-batch at a time.
-            sums, steps = torch.zeros(len(Losses._fields), device=self.fabric.device), 0
-            for sub_batch in self._sub_batches(len(batch)):
-                sums += torch.stack(self._learn(model, optimizer, batch, sub_batch, targets))
-                steps += 1
+            while outer.steps < steps_per_batch and not (outer.steps and budget.spent >= 1):
+                outer.add(self._learn(model, optimizer, outer.batch, next(outer.sub_batches), outer.targets))
                 budget.spend(1 / steps_per_epoch)
-                self.report_progress("clustering")
-                if budget.spent >= 1:
-                    break
+                self.end_step("clustering")
 
             self.finish_iteration(
                 "clustering",
-                began,
-                n_trained=steps * settings.sub_batch,
-                epochs=steps / steps_per_epoch,
-                losses=dict(zip(Losses._fields, (sums / steps).tolist(), strict=True)),
+                outer.began,
+                n_trained=outer.steps * settings.sub_batch,
+                epochs=outer.steps / steps_per_epoch,
+                losses=outer.mean_losses(),
                 learning_rate=optimizer.param_groups[0]["lr"],
-                **self.clustering_figures(batch, label_features, targets.fell_back),
+                **self.clustering_figures(outer.batch, outer.label_features, outer.targets.fell_back),
             )
-            if budget.spent >= 1 or self.stopped:
-                return
+            course.end()
+        self.end_stage()
 
     def paper_targets(self, batch: Indices, label_features: Tensor) -> Targets:
         """The paper's pseudo-targets: l̂ and l̂ᵃ from the label features, relations from k-means on them."""
         clusters, fell_back = cluster_label_features(label_features, seed=int(self.random.integers(2**31)))
         return Targets(balanced_targets(label_features), sharpened_targets(label_features), clusters, fell_back)
-
-    def _sub_batches(self, batch_size: int) -> Iterator[Indices]:
-        """⌊M/m₂⌋ random sub-batches, as positions in the batch; as often as there are passes."""
-        m2 = self.settings.training.sub_batch
-        for _ in range(self.settings.training.passes):
-            order = self.random.permutation(batch_size)
-            for start in range(0, batch_size - m2 + 1, m2):
-                yield order[start : start + m2]
 
     def _learn(
         self,

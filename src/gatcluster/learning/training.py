@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gatcluster.config import Settings
 from gatcluster.data.augment import transform
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
-from gatcluster.learning.budget import Budget, EpochBudget, TimeBudget
+from gatcluster.learning.batches import Indices
+from gatcluster.learning.budget import EpochBudget, TimeBudget
 from gatcluster.learning.callbacks import Callback, Progress
 from gatcluster.learning.history import Record
 from gatcluster.learning.losses import entropy_loss
 from gatcluster.learning.snapshots import SnapshotKeeper
+from gatcluster.learning.state import Parts, RandomState, State, StateKeeper
 from gatcluster.model.network import build_network
-
-Indices = NDArray[np.int64]
 
 # Kept back from a time budget for what follows training: every image's cluster, and writing the run.
 _SHARE_FOR_THE_END = 0.03
-
-
-def random_batches(n_images: int, batch_size: int, random: np.random.Generator) -> Iterator[Indices]:
-    """Batches without end: in every epoch ⌊N/M⌋ of them, all different, from a new order of the images."""
-    while True:
-        order = random.permutation(n_images)
-        for start in range(0, n_images - batch_size + 1, batch_size):
-            yield order[start : start + batch_size]
 
 
 class Training:
@@ -45,9 +36,16 @@ class Training:
         images: what to learn from.
         settings: complete settings.
         callbacks: what looks on.
+        keeper: keeps the state of the training, and may hold that of an earlier one that is to go on.
     """
 
-    def __init__(self, images: ImageSet, settings: Settings, callbacks: Sequence[Callback] = ()) -> None:
+    def __init__(
+        self,
+        images: ImageSet,
+        settings: Settings,
+        callbacks: Sequence[Callback] = (),
+        keeper: StateKeeper | None = None,
+    ) -> None:
         if settings.training.batch_size > len(images):
             raise InputError(f"the batch size is {settings.training.batch_size}, but there are {len(images)} images")
         self.images = images
@@ -58,7 +56,7 @@ class Training:
         self.fabric = Fabric(accelerator=settings.device, devices=1, precision=settings.precision)
         self.network = build_network(settings).to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         training = settings.training
-        self.budget: Budget = (
+        self.budget: EpochBudget | TimeBudget = (
             TimeBudget(training.minutes * 60 * (1 - _SHARE_FOR_THE_END))
             if training.minutes is not None
             else EpochBudget(training.epochs or 0)
@@ -71,6 +69,17 @@ class Training:
         self._relation_fallbacks = 0
         self.snapshots = SnapshotKeeper(images, settings)
 
+        self._keeper = keeper
+        kept = keeper.kept() if keeper is not None else None
+        self.resumed = kept is not None
+        self.parts = Parts(kept)
+        self.parts.add("training", self)
+        self.parts.add("budget", self.budget)
+        self.parts.add("random", RandomState(self.random, self.transformation_random))
+        self.parts.add("snapshots", self.snapshots)
+        for number, callback in enumerate(callbacks):
+            self.parts.add(f"callback {number}, {type(callback).__qualname__}", callback)
+
     @property
     def stopped(self) -> bool:
         """Whether a callback wants training to end."""
@@ -82,6 +91,37 @@ class Training:
         form = self.settings.images
         transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry)
         return transformed.contiguous(memory_format=torch.channels_last)
+
+    def end_step(self, stage: str) -> None:
+        """After every step of the optimisers: tell the callbacks, and let the state be kept."""
+        self.report_progress(stage)
+        if self._keeper is not None:
+            self._keeper.after_step(self.parts.state)
+
+    def end_stage(self) -> None:
+        """After a stage: let the state be kept."""
+        if self._keeper is not None:
+            self._keeper.after_stage(self.parts.state)
+
+    def state(self) -> State:
+        """What the training itself remembers; its parts have states of their own."""
+        return {
+            "history": [record.as_json() for record in self.history],
+            "clusters": self.clusters.astype(np.int32),
+            "epochs": self._epochs,
+            "relation_fallbacks": self._relation_fallbacks,
+            "seconds": time.monotonic() - self._start,
+            "precision": self.fabric.strategy.precision.state_dict(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        self.history[:] = [Record(**record) for record in state["history"]]
+        self.clusters[:] = state["clusters"]
+        self._epochs = float(state["epochs"])
+        self._relation_fallbacks = int(state["relation_fallbacks"])
+        self._start = time.monotonic() - float(state["seconds"])
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
 
     def report_progress(self, stage: str) -> None:
         """Tell the callbacks how far training is."""

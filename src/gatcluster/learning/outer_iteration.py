@@ -1,0 +1,114 @@
+"""An outer iteration of Algorithm 1 as data: a batch, its targets, and how far step 2 is with them."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatcluster.learning.batches import Indices, RandomBatches
+from gatcluster.learning.losses import Losses
+from gatcluster.learning.state import State
+
+
+class Targets(NamedTuple):
+    """The pseudo-targets T_b of a batch: l̂, l̂ᵃ, and the cluster ids that the relations r_ij are read from."""
+
+    balanced: Tensor  # (M, k)
+    sharpened: Tensor  # (M, k)
+    assignments: Tensor  # (M,), negative: related to itself only
+    fell_back: bool = False  # every relation is identity, because k-means found a near-empty cluster
+
+
+class OuterIteration:
+    """A batch on its way through step 2.
+
+    Args:
+        batch: (M,), the images' indices.
+        label_features: (M, k), of step 1.
+        targets: of step 1.
+        sub_batches: the order in which step 2 goes through the batch.
+        device: where the losses are.
+    """
+
+    def __init__(
+        self,
+        batch: Indices,
+        label_features: Tensor,
+        targets: Targets,
+        sub_batches: RandomBatches,
+        device: torch.device,
+    ) -> None:
+        self.batch = batch
+        self.label_features = label_features
+        self.targets = targets
+        self.sub_batches = sub_batches
+        self.steps = 0
+        self.began = time.monotonic()
+        self._sums = torch.zeros(len(Losses._fields), device=device)
+
+    def add(self, losses: Losses) -> None:
+        """Note the losses of a step."""
+        self._sums += torch.stack(losses)
+        self.steps += 1
+
+    def mean_losses(self) -> dict[str, float]:
+        """Over the steps so far."""
+        return dict(zip(Losses._fields, (self._sums / self.steps).tolist(), strict=True))
+
+
+class Course:
+    """Where Algorithm 1 stands: outer iterations that are over, and the one under way, if any.
+
+    Args:
+        batch_size: M.
+        sub_batch: m₂.
+        random: draws the orders of sub-batches.
+        device: where the losses are.
+    """
+
+    def __init__(self, batch_size: int, sub_batch: int, random: np.random.Generator, device: torch.device) -> None:
+        self.finished = 0
+        self.current: OuterIteration | None = None
+        self._batch_size, self._sub_batch = batch_size, sub_batch
+        self._random = random
+        self._device = device
+
+    def begin(self, batch: Indices, label_features: Tensor, targets: Targets) -> OuterIteration:
+        """Step 1 is over, step 2 begins."""
+        sub_batches = RandomBatches(self._batch_size, self._sub_batch, self._random)
+        self.current = OuterIteration(batch, label_features, targets, sub_batches, self._device)
+        return self.current
+
+    def end(self) -> None:
+        """Step 2 is over."""
+        self.current = None
+        self.finished += 1
+
+    def state(self) -> State:
+        """All of the iteration under way."""
+        state: State = {"finished": self.finished, "current": None}
+        if (now := self.current) is not None:
+            state["current"] = {
+                "batch": now.batch,
+                "label_features": now.label_features,
+                "targets": now.targets._asdict(),
+                "sub_batches": now.sub_batches.state(),
+                "steps": now.steps,
+                "sums": now._sums,
+                "seconds": time.monotonic() - now.began,
+            }
+        return state
+
+    def restore(self, state: State) -> None:
+        """Go on within step 2, with the targets in force."""
+        self.finished = int(state["finished"])
+        if (kept := state["current"]) is not None:
+            now = self.begin(kept["batch"], kept["label_features"], Targets(**kept["targets"]))
+            now.sub_batches.restore(kept["sub_batches"])
+            now.steps = int(kept["steps"])
+            now._sums += kept["sums"].to(self._device)
+            now.began -= float(kept["seconds"])
