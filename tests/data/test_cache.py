@@ -24,7 +24,7 @@ from PIL import Image
 from gatcluster.data import cache
 from gatcluster.data.cache import decoded_images, use_cache
 from gatcluster.data.decode import decode_chunk
-from gatcluster.data.files import ImageFiles
+from gatcluster.data.files import ImageFiles, find_image_files
 from gatcluster.data.images import ImageSet
 from gatcluster.data.store import ENTRY, JOURNAL, PIXELS, Store
 from gatcluster.errors import InputError
@@ -306,7 +306,7 @@ def test_a_damaged_note_of_the_form_is_not_believed(tmp_path, cache_folder, cont
 KILLED = """
 import os, pathlib, signal, sys
 from gatcluster.data import cache
-from gatcluster.data.files import ImageFiles
+from gatcluster.data.files import ImageFiles, find_image_files
 
 folder, kill_after, few = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 cache._FEW, cache._CHUNK_IMAGES, cache._SLOW_SECONDS = few, 3, 1000
@@ -480,7 +480,7 @@ def test_when_no_image_can_be_read_it_is_an_error_and_nothing_stays(tmp_path, ca
 DEADLY = """
 import os
 from dataclasses import dataclass
-from gatcluster.data.files import ImageFiles
+from gatcluster.data.files import ImageFiles, find_image_files
 
 @dataclass(frozen=True)
 class DeadlyFiles(ImageFiles):
@@ -619,3 +619,21 @@ def test_the_cache_says_where_its_images_came_from(tmp_path, cache_folder):
     (listed,) = Store(cache_folder).entries()
     assert (listed.source, listed.n_images) == (str(tmp_path / "photos"), 4)
     assert listed.n_bytes > 4 * 64
+
+
+def test_the_form_of_many_images_is_told_from_some_spread_evenly(tmp_path, monkeypatch):
+    for i in range(9):
+        Image.new("RGB" if i == 8 else "L", (10, 12)).save(tmp_path / f"{i}.png")
+    monkeypatch.setattr(cache, "_HEADERS", 3)
+    names = find_image_files(tmp_path)
+    looked_at: list[int] = []
+
+    class Watched(ImageFiles):
+        def open(self, index):
+            looked_at.append(index)
+            return super().open(index)
+
+    with use_cache(None):
+        images = decoded_images(Watched([tmp_path / name for name in names], names), None, None, "crop")
+    assert looked_at[:3] == [0, 3, 6]
+    assert images.pixels.shape == (9, 12, 10, 1)  # the only image in colour was not among them

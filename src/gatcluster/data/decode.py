@@ -132,7 +132,12 @@ def _decoded(file: Path | IO[bytes], form: Form) -> Image.Image:
 def shaped(image: Image.Image, form: Form) -> Image.Image:
     """An image upright, without transparency, in the mode and at the size of a form."""
     height, width = form.size
-    image = _flattened(ImageOps.exif_transpose(image), "RGB" if form.channels == 3 else "L")
+    if image.getexif().get(_ORIENTATION, 1) != 1:  # else this would only make a copy, as would what follows
+        image = ImageOps.exif_transpose(image)
+    image = _flattened(image, "RGB" if form.channels == 3 else "L")
+    if image.size == (width, height):
+        image.load()
+        return image
     # Of the filters for reducing, Hamming's results are nearest to those of a JPEG decoded at reduced scale: images do
     # not differ in sharpness by how they came to their size.
     if form.resize == "crop":
@@ -162,7 +167,7 @@ def _flattened(image: Image.Image, mode: str) -> Image.Image:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image)
-    return image.convert(mode)
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -21,14 +21,19 @@ _MODERN_SUFFIXES: Final = frozenset({".avif", ".heic", ".heif"})
 
 
 @lru_cache(maxsize=1)
-def image_suffixes() -> frozenset[str]:
-    """The endings, in small letters, of files that are taken for images in this installation."""
+def load_plug_ins() -> None:
+    """Let Pillow know of formats that it does not read by itself; its own it loads when it meets one."""
     try:
         import pillow_heif
     except ImportError:
-        pass
-    else:
-        pillow_heif.register_heif_opener()
+        return
+    pillow_heif.register_heif_opener()
+
+
+@lru_cache(maxsize=1)
+def image_suffixes() -> frozenset[str]:
+    """The endings, in small letters, of files that are taken for images in this installation."""
+    load_plug_ins()
     Image.init()
     readable = {suffix for suffix, kind in Image.registered_extensions().items() if kind in Image.OPEN}
     return _SUFFIXES | (_MODERN_SUFFIXES & readable)
@@ -49,7 +54,7 @@ class ImageFiles:
 
     def open(self, index: int) -> IO[bytes]:
         """One file."""
-        image_suffixes()  # a worker process, too, must know all of this installation's formats
+        load_plug_ins()  # a worker process, too, must know all of this installation's formats
         return open_regular(self.paths[index])
 
     def fingerprint(self) -> str:

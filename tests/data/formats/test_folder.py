@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from gatcluster.data.cache import decoded_images
-from gatcluster.data.files import find_image_files, image_suffixes, open_regular
+from gatcluster.data.files import find_image_files, image_suffixes, load_plug_ins, open_regular
 from gatcluster.data.formats.folder import folder_images
 from gatcluster.data.sources import read_images
 from gatcluster.errors import InputError
@@ -162,11 +162,14 @@ def test_avif_is_read_where_pillow_can(tmp_path):
 def test_heic_counts_once_a_plug_in_teaches_pillow_to_read_it(tmp_path, monkeypatch):
     (tmp_path / "a.HEIC").touch()
     image_suffixes.cache_clear()
+    load_plug_ins.cache_clear()
     assert find_image_files(tmp_path) == []
     plug_in = ModuleType("pillow_heif")
     plug_in.register_heif_opener = lambda: Image.register_extension("PNG", ".heic")
     monkeypatch.setitem(sys.modules, "pillow_heif", plug_in)
     monkeypatch.setattr(Image, "EXTENSION", dict(Image.EXTENSION))
     image_suffixes.cache_clear()
+    load_plug_ins.cache_clear()
     assert find_image_files(tmp_path) == ["a.HEIC"]
     image_suffixes.cache_clear()
+    load_plug_ins.cache_clear()

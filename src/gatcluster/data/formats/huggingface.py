@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gatcluster.data.columns import LABEL_COLUMNS, find_column
-from gatcluster.data.files import ImageFiles, files_fingerprint, image_suffixes
+from gatcluster.data.files import ImageFiles, files_fingerprint, load_plug_ins
 from gatcluster.data.formats.listing import named_files
 from gatcluster.data.formats.tables import holds_paths, image_column, import_pyarrow, named_labels, opened_cell
 from gatcluster.data.names import numbered_names
@@ -30,7 +30,7 @@ class ArrowImages:
 
     def open(self, index: int) -> IO[bytes]:
         """One image."""
-        image_suffixes()  # a worker process, too, must know all of this installation's formats
+        load_plug_ins()  # a worker process, too, must know all of this installation's formats
         number = bisect_right(self.starts, index) - 1
         path = self.files[number]
         cells = _table(path, path.stat().st_mtime_ns).column(self.column)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gatcluster.data.columns import LABEL_COLUMNS, find_column
-from gatcluster.data.files import ImageFiles, files_fingerprint, image_suffixes
+from gatcluster.data.files import ImageFiles, files_fingerprint, load_plug_ins
 from gatcluster.data.formats.listing import named_files
 from gatcluster.data.formats.tables import holds_paths, image_column, import_pyarrow, named_labels, opened_cell
 from gatcluster.data.names import numbered_names
@@ -32,7 +32,7 @@ class ParquetImages:
 
     def open(self, index: int) -> IO[bytes]:
         """One image."""
-        image_suffixes()  # a worker process, too, must know all of this installation's formats
+        load_plug_ins()  # a worker process, too, must know all of this installation's formats
         number = bisect_right(self.starts, index) - 1
         file, group = self.groups[number]
         path = self.files[file]

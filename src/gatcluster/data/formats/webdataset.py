@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from gatcluster.data.files import files_fingerprint, image_suffixes, is_image_name, open_regular
+from gatcluster.data.files import files_fingerprint, is_image_name, load_plug_ins, open_regular
 from gatcluster.errors import InputError
 
 _LABEL_SUFFIX: Final = ".cls"
@@ -39,7 +39,7 @@ class TarImages:
 
     def open(self, index: int) -> IO[bytes]:
         """One image."""
-        image_suffixes()  # a worker process, too, must know all of this installation's formats
+        load_plug_ins()  # a worker process, too, must know all of this installation's formats
         member = self.members[index]
         if member.trouble:
             raise OSError(member.trouble)
