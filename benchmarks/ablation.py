@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from comparison.ablation_table import ablation_text
-from comparison.command import check_sets, written_command
+from comparison.command import check_sets, end_with_measurement, written_command
 from comparison.document import RESULTS_PAGE, write_block
 from comparison.jobs import Job, run_jobs
 from comparison.results import read
@@ -99,6 +99,7 @@ def main() -> None:
     try:
         if not options.table:
             check_sets(options.sets, options.data)
+            end_with_measurement()
             run_jobs(planned(options), options.results, options.again, written_command())
         write_table(options.results, options.page)
     except InputError as error:

@@ -18,7 +18,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from comparison.command import check_sets, written_command
+from comparison.command import check_sets, end_with_measurement, written_command
 from comparison.document import RESULTS_PAGE, write_block
 from comparison.jobs import Job, run_jobs
 from comparison.methods import QUALITY_METHODS, RECIPES
@@ -78,6 +78,7 @@ def main() -> None:
     try:
         if not options.table:
             check_sets(options.sets, options.data)
+            end_with_measurement()
             run_jobs(planned(options), options.results, options.again, written_command())
         write_table(options.results, options.page)
     except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,11 @@ def check_sets(names: Sequence[str], data: Path | None) -> None:
     for name in names:
         if SETS[name].folder is not None:
             find_source(SETS[name], data)
+
+
+def end_with_measurement() -> None:
+    """Let SIGTERM end the program as Ctrl-C does, so that no measurement outlives it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def written_command(arguments: Sequence[str] | None = None) -> str:
