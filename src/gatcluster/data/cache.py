@@ -232,8 +232,8 @@ def _chunk_size(form: Form) -> int:
 
 def _source(encoded: EncodedImages) -> str:
     """Where images came from, for a person who looks through the cache."""
-    files: Sequence[Path] = getattr(encoded, "paths", None) or getattr(encoded, "shards", None) or ()
+    files: Sequence[Path | str] = getattr(encoded, "paths", None) or getattr(encoded, "shards", None) or ()
     if files:
-        paths = [str(path.absolute()) for path in files]
+        paths = [os.path.abspath(path) for path in files]  # noqa: PTH100 - as above: there may be a million
         return os.path.commonpath([min(paths), max(paths)])
     return encoded.names[0] if len(encoded.names) == 1 else f"{encoded.names[0]} and {len(encoded.names) - 1:,} more"

@@ -41,15 +41,16 @@ def image_suffixes() -> frozenset[str]:
 
 def is_image_name(name: str) -> bool:
     """Whether a file of this name is taken for an image: not hidden, and with an image's ending."""
-    base = os.path.basename(name)  # noqa: PTH119 - ten times as fast as a Path, for a million names
-    return not base.startswith(".") and os.path.splitext(base)[1].lower() in image_suffixes()  # noqa: PTH122
+    base = name.rpartition("/")[2]  # ten times as fast as a Path, for a million names
+    stem, dot, ending = base.rpartition(".")
+    return bool(stem) and not base.startswith(".") and (dot + ending).lower() in image_suffixes()
 
 
 @dataclass(frozen=True)
 class ImageFiles:
     """Files, each an encoded image."""
 
-    paths: Sequence[Path]
+    paths: Sequence[Path | str]  # a million strings are made in the time of a hundred thousand paths
     names: Sequence[str]
 
     def open(self, index: int) -> IO[bytes]:
@@ -62,7 +63,7 @@ class ImageFiles:
         return files_fingerprint(self.paths)
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path | str) -> IO[bytes]:
     """Open a file for reading, unless it is a pipe or a device: those may never end, or never even open."""
     file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - a Path has no opener
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -75,18 +76,21 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def files_fingerprint(paths: Iterable[Path], *also: str) -> str:
+def files_fingerprint(paths: Iterable[Path | str], *also: str) -> str:
     """A digest of the paths, sizes and times of files, and of whatever else decides what is read from them."""
     digest = hashlib.blake2b(digest_size=16)
     for text in also:
         digest.update(os.fsencode(text) + b"\0")
-    for path in paths:
+    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118
+    for given in paths:
+        path = os.fspath(given)
         try:
-            status = path.stat()
+            status = os.stat(path)  # noqa: PTH116
             state = f"{status.st_size} {status.st_mtime_ns}"
         except (OSError, ValueError):  # a name from a list may be no name at all
             state = "unreadable"
-        digest.update(os.fsencode(path.absolute()) + b"\0" + state.encode() + b"\0")
+        absolute = path if os.path.isabs(path) else here + path  # noqa: PTH117
+        digest.update(os.fsencode(f"{absolute}\0{state}\0"))
     return digest.hexdigest()
 
 

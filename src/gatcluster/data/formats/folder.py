@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gatcluster.data.files import ImageFiles, find_image_files
@@ -15,4 +16,4 @@ def folder_images(path: Path) -> ImageFiles:
     names = find_image_files(path)
     if not names:
         raise InputError(f"no images in {path}: it holds no file that ends in .jpg, .png, .webp, .tif, .bmp or .gif")
-    return ImageFiles([path / name for name in names], names)
+    return ImageFiles([f"{path}{os.sep}{name}" for name in names], names)
