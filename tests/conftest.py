@@ -176,3 +176,40 @@ def publisher(server, tar_gz, monkeypatch) -> Publisher:
     server.files["/cifar10/cifar-10-binary.tar.gz"] = archive
     server.files |= {f"/mnist/{name}": content for name, content in idx.items()}
     return Publisher(server, archive, unpacked, idx)
+
+
+# Runs that were never trained: quick to make, for all that only reads a run.
+
+
+@pytest.fixture(scope="session")
+def untrained_run() -> Callable[..., Path]:
+    """Makes a run folder with random weights for images of a source; give it label features for other clusters."""
+    return _untrained_run
+
+
+def _untrained_run(path: Path, source: object, k: int = 3, size: tuple[int, int] | None = None, features=None) -> Path:
+    import numpy as np
+
+    from gatcluster.data.detect import located_format
+    from gatcluster.learning.fit import FitResult
+    from gatcluster.learning.history import Record
+    from gatcluster.model.network import build_network
+    from gatcluster.prepare import prepare
+    from gatcluster.runs.create import new_run
+
+    is_path = isinstance(source, (str, Path))
+    images, settings = prepare(source, n_clusters=k, seed=0, epochs=2, image_size=size)
+    if features is None:
+        features = np.random.default_rng(0).dirichlet(np.full(k, 0.3), len(images))
+    sizes = np.bincount(np.argmax(features, axis=1), minlength=k).tolist()
+    losses = {"relation": 0.2, "transformation": 0.3, "attention": 0.1, "entropy": 0.02, "total": 0.62}
+    history = [
+        Record("warm-up", 1, 1, {"contrast": 2.5}, 0.02, 0.25, 100.0),
+        Record("clustering", 2, 2, {**losses, "contrast": 1.5}, 0.02, 0.5, 99.5, sizes, 0.8, 0.9, None),
+        Record("clustering", 3, 3, {**losses, "contrast": 1.2}, 0.01, 0.7, 99.5, sizes, 0.9, 1.0, 0.1),
+    ]
+    result = FitResult(settings, build_network(settings).eval(), np.asarray(features, np.float32), history)
+    with new_run(path, overwrite=False) as run:
+        format_ = located_format(Path(source))[1] if is_path else None
+        run.write(result, images.names, str(Path(source).resolve()) if is_path else None, images.skipped, format_)
+    return path

@@ -43,7 +43,7 @@ def export(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File or folder to make [default: RUN's name and the kind].")
+        Path | None, typer.Option("-o", "--output", help="File or folder to make; by default RUN's name and the kind.")
     ] = None,
     min_confidence: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Leave out images of which the network is less sure.")

@@ -32,7 +32,7 @@ def plot(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A .png, .svg or .pdf file [default: RUN-KIND.png].")
+        Path | None, typer.Option("-o", "--output", help="A .png, .svg or .pdf file; by default RUN-KIND.png.")
     ] = None,
     images: Annotated[int, typer.Option(min=1, max=100, help="How many images of each cluster a grid shows.")] = 8,
     dpi: Annotated[int, typer.Option(min=50, max=1200, help="Pixels per inch of a png, or of images in it.")] = 300,

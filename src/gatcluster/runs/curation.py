@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +48,7 @@ class Curation:
 
     groups: Sequence[Group]  # ascending by number; every cluster is in exactly one
     wrong: frozenset[str] = frozenset()  # paths as in clusters.csv
-    notes: Sequence[str] = field(default=())  # what a person should know of how they were read
+    notes: tuple[str, ...] = ()  # what a person should know of how they were read
 
     def group_of_clusters(self) -> list[Group]:
         """The group of each cluster, by its number."""
@@ -94,7 +94,7 @@ def read_curation(path: Path, n_clusters: int, paths: Sequence[str]) -> Curation
         if len(own) > 1:
             listed = " and ".join(str(cluster) for cluster in clusters)
             notes.append(f"clusters {listed} are one, but have {len(own)} names: '{own[0]}' is used")
-    return Curation(groups, frozenset(content.wrong), notes)
+    return Curation(groups, frozenset(content.wrong), tuple(notes))
 
 
 def _read(path: Path) -> _Content:

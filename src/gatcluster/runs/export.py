@@ -47,6 +47,7 @@ class Row:
     index: int  # in clusters.csv
     path: str  # as there
     group: Group
+    name: str  # of the group: what a person called it, or cluster-3
     confidence: float
 
 
@@ -118,11 +119,12 @@ def export_run(
             raise InputError(f"none of the {len(missing)} images to export is there any more, such as {missing[0]}")
         with _sink(kind, destination) as sink:
             _write_images(rows, images, sink, on_progress)
+    n_clusters = sum(len(group.clusters) for group in curation.groups)
     sizes = dict.fromkeys((group.number for group in curation.groups), 0)
     for row in rows:
         sizes[row.group.number] += 1
     groups = [
-        ExportedGroup(group.number, list(group.clusters), _shown_name(group), sizes[group.number])
+        ExportedGroup(group.number, list(group.clusters), group_name(group, n_clusters), sizes[group.number])
         for group in curation.groups
     ]
     return Exported(str(destination), kind, len(rows), groups, unsure, wrong, missing, written_as)
@@ -142,12 +144,18 @@ def _selected(
         elif confidence[index] < min_confidence:
             unsure += 1
         else:
-            rows.append(Row(index, name, of_cluster[int(clusters[index])], float(confidence[index])))
+            group = of_cluster[int(clusters[index])]
+            rows.append(Row(index, name, group, group_name(group, len(of_cluster)), float(confidence[index])))
     return rows, unsure, wrong
 
 
-def _shown_name(group: Group) -> str:
-    return group.name or f"cluster-{group.number}"
+def group_name(group: Group, n_clusters: int) -> str:
+    """What a person called a group, or its number, so that names sort like numbers.
+
+    >>> group_name(Group((3, 7), "cats"), 12), group_name(Group((3, 7), None), 12)
+    ('cats', 'cluster-03')
+    """
+    return group.name or f"cluster-{group.number:0{len(str(n_clusters - 1))}}"
 
 
 # Tables
@@ -169,7 +177,7 @@ def csv_table(rows: Sequence[Row], files: Sequence[str] | None = None) -> bytes:
     for place, row in enumerate(rows):
         own = (files[place],) if files else ()
         writer.writerow(
-            (harmless(row.path, "./"), row.group.number, harmless(_shown_name(row.group), "'"),
+            (harmless(row.path, "./"), row.group.number, harmless(row.name, "'"),
              round(row.confidence, 6), *own)
         )  # fmt: skip
     return buffer.getvalue().encode("utf-8", "surrogateescape")
@@ -192,7 +200,7 @@ def parquet_table(rows: Sequence[Row]) -> bytes:
         {
             "path": pyarrow.array([_unicode(row.path) for row in rows], pyarrow.string()),
             "cluster": pyarrow.array([row.group.number for row in rows], pyarrow.int32()),
-            "name": pyarrow.array([_unicode(_shown_name(row.group)) for row in rows], pyarrow.string()),
+            "name": pyarrow.array([_unicode(row.name) for row in rows], pyarrow.string()),
             "confidence": pyarrow.array([row.confidence for row in rows], pyarrow.float32()),
         }
     )
@@ -323,10 +331,9 @@ def _write_images(rows: Sequence[Row], images: RunImages, sink: _Sink, on_progre
 
 def _folder_names(rows: Sequence[Row]) -> tuple[dict[int, str], dict[str, FreeNames]]:
     """The folder of each group by its number, and the names that are free in each folder."""
-    groups = {row.group.number: row.group for row in rows}
-    width = len(str(max(groups)))
-    top = FreeNames(INDEX)
-    folders = {number: top.take(groups[number].name or f"cluster-{number:0{width}}") for number in sorted(groups)}
+    names = {row.group.number: row.name for row in rows}
+    free = FreeNames(INDEX)
+    folders = {number: free.take(names[number]) for number in sorted(names)}
     return folders, {folder: FreeNames() for folder in folders.values()}
 
 

@@ -48,8 +48,8 @@ class RunImages:
 
     def path(self, index: int) -> Path | None:
         """The file of an image; None if it has none of its own."""
-        paths: Sequence[Path] | None = getattr(self.found, "paths", None)
-        return None if paths is None else paths[self.positions[index]].absolute()
+        paths: Sequence[str | Path] | None = getattr(self.found, "paths", None)
+        return None if paths is None else Path(paths[self.positions[index]]).absolute()
 
     def open(self, index: int) -> IO[bytes]:
         """The encoded bytes of an image of a source that does not hold plain pixels."""
