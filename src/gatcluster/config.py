@@ -103,6 +103,7 @@ class FastSettings(_Strict):
     refining_share: Share = 0.5  # of the learning rate, once clusters are learned
     temperature: Positive = 0.2
     neighbours: tuple[Annotated[int, Field(ge=1)], ...] = (15, 20, 30)  # of each image, in the graphs that are cut
+    landmarks: int = Field(default=20_000, ge=2)  # images in the graphs, at most; the rest follow their neighbours
     ridges: tuple[Annotated[float, Field(ge=0)], ...] = (0.3, 1.0)  # of the cuts
     neighbour_share: Share = 0.5  # of the views that are of a neighbour, while the partition is learned
     contrast_weight: float = Field(default=1.0, ge=0)  # beside the four tasks

@@ -355,3 +355,60 @@ def test_a_handful_of_images_is_partitioned(n, k):
     partition = agreed_partition(found, k, sizes=(15, 20, 30), ridges=(0.3, 1.0), seed=0)
     assert set(partition.parts) <= set(range(k))
     assert np.isfinite(partition.confidence).all()
+
+
+# Landmarks.
+
+
+def test_landmarks_are_all_images_or_a_random_few():
+    random = np.random.default_rng(0)
+    assert neighbours_module.choose_landmarks(5, 5, random).tolist() == [0, 1, 2, 3, 4]
+    few = neighbours_module.choose_landmarks(1000, 50, random)
+    assert len(few) == 50
+    assert (np.diff(few) > 0).all()
+    assert few.max() < 1000
+    assert not np.array_equal(few, neighbours_module.choose_landmarks(1000, 50, random))
+
+
+@settings(deadline=None, max_examples=30)
+@given(n=st.integers(6, 40), n_landmarks=st.integers(3, 6), seed=st.integers(0, 10_000))
+def test_neighbours_among_landmarks_are_those_of_brute_force(n, n_landmarks, seed):
+    embedding = random_embedding(n, seed=seed)
+    landmarks = neighbours_module.choose_landmarks(n, n_landmarks, np.random.default_rng(seed))
+    found = nearest_neighbours(embedding, 2, landmarks)
+    unit = torch.nn.functional.normalize(embedding, dim=1).numpy()
+    for i in range(n):
+        others = [j for j in landmarks if j != i]
+        nearest = sorted(others, key=lambda j: np.linalg.norm(unit[i] - unit[j]))[:2]
+        assert found.indices[i].tolist() == nearest
+
+
+def test_with_all_images_as_landmarks_nothing_changes():
+    embedding, _ = blobs((40, 30, 50))
+    everything = np.arange(120)
+    plain, among = nearest_neighbours(embedding, 20), nearest_neighbours(embedding, 20, everything)
+    np.testing.assert_array_equal(plain.indices, among.indices)
+    choices = {"sizes": (8, 12), "ridges": (0.3,), "seed": 0}
+    one, other = agreed_partition(plain, 3, **choices), agreed_partition(among, 3, **choices, landmarks=everything)
+    np.testing.assert_array_equal(one.parts, other.parts)
+    np.testing.assert_array_equal(one.confidence, other.confidence)
+
+
+def test_images_that_are_no_landmarks_follow_their_neighbours():
+    embedding, labels = blobs((300, 200, 250), spread=0.15)
+    landmarks = neighbours_module.choose_landmarks(750, 150, np.random.default_rng(1))
+    found = nearest_neighbours(embedding, 20, landmarks)
+    partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
+    assert clustering_accuracy(labels, partition.parts) == 1
+    assert partition.confidence.shape == (750,)
+    assert partition.confidence.mean() > 0.9
+
+
+def test_memberships_spread_by_hand():
+    # Landmarks 0 and 2 belong to one part each; image 1 lies at equal distance from both, image 3 upon landmark 2.
+    distances = np.array([[1, 1], [1, 1], [1, 1], [0, 1]], dtype=np.float32)
+    found = Neighbours(np.array([[2, 0], [0, 2], [0, 2], [2, 0]], dtype=np.int32), distances)
+    spread = neighbours_module.spread_membership(found, np.array([0, 2]), np.eye(2))
+    np.testing.assert_allclose(spread[:3], [[1, 0], [0.5, 0.5], [0, 1]], atol=1e-6)
+    near, far = 1, np.exp(-1)  # the scale of every image is 1
+    np.testing.assert_allclose(spread[3], np.array([far, near]) / (near + far), atol=1e-6)

@@ -25,6 +25,7 @@ from gatcluster.learning.muon import fast_optimizers
 from gatcluster.learning.neighbours import (
     Partition,
     agreed_partition,
+    choose_landmarks,
     nearest_neighbours,
     renumbered,
 )
@@ -126,10 +127,11 @@ class _FastLearner:
         training.report_progress("neighbour graph")
         refresh_statistics(training.network, training.images, training.settings)
         embedding = infer(training.network, training.network.embedding, training.images, training.settings)
-        neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(embedding) - 1))
+        landmarks = choose_landmarks(len(embedding), settings.landmarks, training.random)
+        neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))
         k = training.settings.n_clusters
-        partition = agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed)
+        partition = agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed, landmarks)
         if parts_before is None:
             self.prime_heads(partition)
         else:

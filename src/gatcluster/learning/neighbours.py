@@ -28,7 +28,7 @@ _DENSE_SIZE = 400  # up to so many images the whole spectrum is quicker, and alw
 class Neighbours(NamedTuple):
     """The nearest neighbours of N images, nearest first."""
 
-    indices: NDArray[np.int64]  # (N, n)
+    indices: NDArray[np.int32]  # (N, n)
     distances: NDArray[np.float32]  # (N, n), between unit vectors
 
     def nearest(self, n: int) -> Neighbours:
@@ -43,23 +43,40 @@ class Partition(NamedTuple):
     confidence: NDArray[np.float32]  # (N,), 0 where the surroundings are split evenly, 1 where they are all in one part
 
 
-def nearest_neighbours(embedding: Tensor, n_neighbours: int) -> Neighbours:
+def choose_landmarks(n_images: int, most: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """The images that a graph is made of, in rising order: all, or of many a random ``most``."""
+    return np.arange(n_images) if n_images <= most else np.sort(random.permutation(n_images)[:most])
+
+
+def nearest_neighbours(embedding: Tensor, n_neighbours: int, landmarks: NDArray[np.int64] | None = None) -> Neighbours:
     """The ``n_neighbours`` rows of greatest cosine with each row of an embedding (N, d), itself left out.
+
+    Args:
+        embedding: (N, d).
+        n_neighbours: how many; fewer than there are landmarks.
+        landmarks: the rows, in rising order, that may be neighbours; all by default.
 
     >>> nearest_neighbours(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), 1).indices.ravel().tolist()
     [1, 0, 1]
     """
-    unit = torch.nn.functional.normalize(embedding, dim=1)
-    rows_at_a_time = max(1, _SIMILARITIES_AT_A_TIME // len(unit))
-    indices, distances = [], []
-    for start in range(0, len(unit), rows_at_a_time):
-        cosines = unit[start : start + rows_at_a_time] @ unit.T
-        rows = torch.arange(len(cosines))
-        cosines[rows, rows + start] = -torch.inf
+    n_images = len(embedding)
+    if landmarks is None:
+        landmarks = np.arange(n_images)
+    column = np.full(n_images, -1)  # of each image among the landmarks
+    column[landmarks] = np.arange(len(landmarks))
+    others = torch.nn.functional.normalize(embedding[torch.from_numpy(landmarks)], dim=1)
+    found = Neighbours(np.empty((n_images, n_neighbours), np.int32), np.empty((n_images, n_neighbours), np.float32))
+    rows_at_a_time = max(1, _SIMILARITIES_AT_A_TIME // len(landmarks))
+    for start in range(0, n_images, rows_at_a_time):
+        rows = slice(start, start + rows_at_a_time)
+        cosines = torch.nn.functional.normalize(embedding[rows], dim=1) @ others.T
+        own = column[rows]
+        itself = np.flatnonzero(own >= 0)
+        cosines[itself, own[itself]] = -torch.inf
         nearest = cosines.topk(n_neighbours, dim=1)
-        indices.append(nearest.indices)
-        distances.append((2 - 2 * nearest.values).clamp_min(0).sqrt())
-    return Neighbours(torch.cat(indices).numpy(), torch.cat(distances).numpy())
+        found.indices[rows] = landmarks[nearest.indices.numpy()]
+        found.distances[rows] = (2 - 2 * nearest.values).clamp_min(0).sqrt().numpy()
+    return found
 
 
 def self_tuning_graph(neighbours: Neighbours) -> sparse.csr_matrix:
@@ -69,12 +86,22 @@ def self_tuning_graph(neighbours: Neighbours) -> sparse.csr_matrix:
     Perona, "Self-tuning spectral clustering", 2004), so that dense and loose clusters are cut alike.
     """
     n_images, n = neighbours.indices.shape
-    scale = neighbours.distances[:, min(_SCALE_NEIGHBOUR, n) - 1].astype(np.float64)  # (N,)
-    squares = neighbours.distances.astype(np.float64) ** 2
-    weights = np.exp(-squares / (scale[:, None] * scale[neighbours.indices] + _TINY))  # (N, n)
+    weights = _weights(neighbours, _scales(neighbours))
     rows = np.repeat(np.arange(n_images), n)
     directed = sparse.csr_matrix((weights.ravel(), (rows, neighbours.indices.ravel())), shape=(n_images, n_images))
     return sparse.csr_matrix((directed + directed.T) / 2)
+
+
+def _scales(neighbours: Neighbours) -> NDArray[np.float64]:
+    """The scale of each image's surroundings, (N,)."""
+    n = neighbours.distances.shape[1]
+    return neighbours.distances[:, min(_SCALE_NEIGHBOUR, n) - 1].astype(np.float64)
+
+
+def _weights(neighbours: Neighbours, scales: NDArray[np.float64]) -> NDArray[np.float64]:
+    """exp(-d² / (s_i s_j)) for each image and each of its neighbours, (N, n)."""
+    squares = neighbours.distances.astype(np.float64) ** 2
+    return np.exp(-squares / (scales[:, None] * scales[neighbours.indices] + _TINY))
 
 
 def spectral_partition(graph: sparse.csr_matrix, n_clusters: int, ridge: float, seed: int) -> NDArray[np.int64]:
@@ -135,29 +162,80 @@ def most_agreed(partitions: Sequence[NDArray[np.int64]]) -> int:
 
 
 def agreed_partition(
-    neighbours: Neighbours, n_clusters: int, sizes: Sequence[int], ridges: Sequence[float], seed: int
+    neighbours: Neighbours,
+    n_clusters: int,
+    sizes: Sequence[int],
+    ridges: Sequence[float],
+    seed: int,
+    landmarks: NDArray[np.int64] | None = None,
 ) -> Partition:
     """Cut the graph of several neighbourhood sizes, with several ridges, and keep the cut that is most agreed on.
 
     Each image then takes the part that most of the graph around it belongs to.
+
+    Args:
+        neighbours: of all N images, among the landmarks.
+        n_clusters: k, how many parts.
+        sizes: of the neighbourhoods.
+        ridges: see :func:`spectral_partition`.
+        seed: fixes the cuts.
+        landmarks: the images, in rising order, of which the graph is made; all by default.
     """
-    n_images, n = neighbours.indices.shape
-    n = min(n, max(_LEAST_NEIGHBOURS, n_images // (2 * n_clusters)))  # a small cluster has few neighbours to offer
+    among = neighbours if landmarks is None else _within(neighbours, landmarks)
+    n_landmarks, n = among.indices.shape
+    n = min(n, max(_LEAST_NEIGHBOURS, n_landmarks // (2 * n_clusters)))  # a small cluster has few neighbours to offer
     cuts: list[tuple[int, NDArray[np.int64]]] = []
     for size in sorted({min(size, n) for size in sizes}):
-        graph = self_tuning_graph(neighbours.nearest(size))  # one at a time: of many images, a graph is large
+        graph = self_tuning_graph(among.nearest(size))  # one at a time: of many images, a graph is large
         cuts += [(size, spectral_partition(graph, n_clusters, ridge, seed)) for ridge in ridges]
     size, parts = cuts[most_agreed([parts for _, parts in cuts])]
-    return smoothed(self_tuning_graph(neighbours.nearest(size)), parts, n_clusters)
+    membership = smoothed_membership(self_tuning_graph(among.nearest(size)), parts, n_clusters)
+    if landmarks is not None and len(landmarks) < len(neighbours.indices):
+        membership = spread_membership(neighbours.nearest(size), landmarks, membership)
+    return partition_of(membership)
+
+
+def _within(neighbours: Neighbours, landmarks: NDArray[np.int64]) -> Neighbours:
+    """The neighbours of the landmarks alone, which are counted from 0."""
+    places = np.searchsorted(landmarks, neighbours.indices[landmarks]).astype(np.int32)
+    return Neighbours(places, neighbours.distances[landmarks])
+
+
+def smoothed_membership(graph: sparse.csr_matrix, parts: NDArray[np.int64], n_clusters: int) -> NDArray[np.float64]:
+    """The share of each part in the graph around each image, (N, k)."""
+    degree = np.maximum(np.asarray(graph.sum(axis=1)).ravel(), _TINY)
+    membership: NDArray[np.float64] = np.eye(n_clusters)[parts]
+    for _ in range(_SMOOTHING_STEPS):
+        membership = sparse.diags(1 / degree) @ (graph @ membership)
+    return membership
 
 
 def smoothed(graph: sparse.csr_matrix, parts: NDArray[np.int64], n_clusters: int) -> Partition:
     """The part that most of the graph around each image belongs to, and how clearly."""
-    degree = np.maximum(np.asarray(graph.sum(axis=1)).ravel(), _TINY)
-    membership = np.eye(n_clusters)[parts]  # (N, k)
-    for _ in range(_SMOOTHING_STEPS):
-        membership = sparse.diags(1 / degree) @ (graph @ membership)
-    evenly = 1 / n_clusters
+    return partition_of(smoothed_membership(graph, parts, n_clusters))
+
+
+def spread_membership(
+    neighbours: Neighbours, landmarks: NDArray[np.int64], membership: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Memberships (N, k) of all images: the landmarks' own (L, k), and for the rest the mean of their neighbours'."""
+    weights = _weights(neighbours, _scales(neighbours)) + _TINY  # (N, n)
+    spread = np.zeros((len(weights), membership.shape[1]))
+    for place in range(weights.shape[1]):
+        of_neighbour = membership[np.searchsorted(landmarks, neighbours.indices[:, place])]
+        spread += weights[:, place, None] * of_neighbour
+    spread /= weights.sum(axis=1, keepdims=True)
+    spread[landmarks] = membership
+    return spread
+
+
+def partition_of(membership: NDArray[np.float64]) -> Partition:
+    """The part of which each image has most, from memberships (N, k), and how clearly.
+
+    >>> partition_of(np.array([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]]))
+    Partition(parts=array([0, 0, 1]), confidence=array([1. , 0. , 0.5], dtype=float32))
+    """
+    evenly = 1 / membership.shape[1]
     confidence = ((membership.max(axis=1) - evenly) / (1 - evenly)).clip(0, 1)
     return Partition(membership.argmax(axis=1), confidence.astype(np.float32))
 

@@ -41,15 +41,18 @@ def infer(
     m1 = settings.training.target_sub_batch
     was_training = network.training
     network.eval()  # batch normalisation by running statistics: an image's result depends on that image alone
+    result: Tensor | None = None
     try:
-        with torch.inference_mode():
-            parts = [
-                function(plain(images.batch(indices[at : at + m1]).to(device), settings.images.grey)).float().cpu()
-                for at in range(0, len(indices), m1)
-            ]
+        for at in range(0, len(indices), m1):
+            with torch.inference_mode():
+                part = function(plain(images.batch(indices[at : at + m1]).to(device), settings.images.grey))
+            if result is None:  # filled, not joined at the end: of many images, two copies would be too much
+                result = torch.empty(len(indices), *part.shape[1:])
+            result[at : at + m1] = part
     finally:
         network.train(was_training)
-    return torch.cat(parts)
+    assert result is not None
+    return result
 
 
 def label_features(network: GATNetwork, images: ImageSet, settings: Settings) -> NDArray[np.float32]:
