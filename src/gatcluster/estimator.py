@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -24,9 +24,14 @@ from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.model.inference import attention_maps, label_features
 from gatcluster.prepare import Colour, ImageSize, prepare, read_like
+from gatcluster.report.notebook import clusters_html, thumbnails
+from gatcluster.report.plots import plot_attention, plot_clusters
 from gatcluster.report.progress import PlainProgress
 from gatcluster.runs.create import new_run
 from gatcluster.runs.folder import load_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -191,6 +196,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         )
         callbacks = [*(self.callbacks or ()), *([PlainProgress()] if self.verbose else [])]
         self._set_result(fit(images, settings, callbacks), images)
+        self._thumbnails = thumbnails(images, self.label_features_)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -211,6 +217,28 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """Where the network looks in each image: (N, H', W') in (0, 1], at the resolution of its feature map."""
         images = self._images_like_training(X)
         return attention_maps(self.network_, images, self.settings_)
+
+    def plot_map(self, labels: Sequence[Any] | None = None) -> Figure:
+        """A figure of all training images between their clusters: the paper's circular map.
+
+        Parameters
+        ----------
+        labels : sequence of N, default=None
+            Colour images by these, and not by their clusters.
+        """
+        check_is_fitted(self)
+        from gatcluster.report.figures import map_figure
+
+        return map_figure(self.label_features_, None if labels is None else [str(label) for label in labels])
+
+    def plot_clusters(self, X: Any, *, images_per_cluster: int = 8) -> Figure:
+        """A figure with one column for each cluster: its surest among the images of ``X``, which are not kept."""
+        images = self._images_like_training(X)
+        return plot_clusters(images, self.network_, self.settings_, images_per_cluster)
+
+    def plot_attention(self, X: Any) -> Figure:
+        """A figure of the surest of ``X`` for each cluster: the image, its label features, where the network looks."""
+        return plot_attention(self._images_like_training(X), self.network_, self.settings_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """How much a cluster tells of an image, without labels: mutual information as a share of log k, in [0, 1]."""
@@ -278,6 +306,21 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def _images_like_training(self, X: Any) -> ImageSet:
         check_is_fitted(self)
         return read_like(self._checked(X, reset=False), self.settings_.images, format=self.format)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._clusters_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._clusters_html()
+        return bundle
+
+    def _clusters_html(self) -> str:
+        """The clusters of a fitted estimator, to follow scikit-learn's own display."""
+        if not hasattr(self, "label_features_"):
+            return ""
+        return clusters_html(self.label_features_, getattr(self, "_thumbnails", ()), len(self.skipped_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
