@@ -14,7 +14,7 @@ from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.evaluation.metrics import evaluate_clusters
 from gatcluster.report.progress import PlainProgress
 from gatcluster.runs.folder import load_run
-from gatcluster.workflow import Summary, cluster_figures, evaluate_run, fit_to_run, predict_source
+from gatcluster.workflow import Summary, cluster_figures, evaluate_run, fit_to_run, predict_source, resume_run
 
 N = 16
 
@@ -107,22 +107,26 @@ def test_a_failed_fit_leaves_no_folder(source, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_full_disk_is_an_input_error_and_leaves_no_folder(source, tmp_path, monkeypatch):
+def test_a_disk_that_is_full_after_the_training_costs_nothing_of_it(source, tmp_path, monkeypatch):
     def disk_full(*_: object) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gatcluster.workflow.contact_sheet", disk_full)
-    with pytest.raises(InputError, match="No space left on device"):
-        fit_quickly(source, tmp_path / "run", epochs=1)
-    assert not (tmp_path / "run").exists()
+    with monkeypatch.context() as full:
+        full.setattr("gatcluster.workflow.contact_sheet", disk_full)
+        with pytest.raises(InputError, match=r"No space left on device; `gatcluster fit --resume .*run` goes on"):
+            fit_quickly(source, tmp_path / "run", epochs=1)
+    resume_run(tmp_path / "run", PlainProgress())
+    fit_quickly(source, tmp_path / "unbroken", epochs=1)
+    for name in ("clusters.csv", "model.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes()
 
 
 def test_images_too_small_for_a_preset_are_refused_before_an_earlier_run_is_touched(source, tmp_path):
     fit_quickly(source, tmp_path / "run", epochs=1)
-    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     with pytest.raises(InputError, match="at least 16"):
         fit_quickly(source, tmp_path / "run", overwrite=True, preset="cifar10", image_size=8)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
 def test_evaluate_scores_the_clusters_that_were_written(source, tmp_path):

@@ -18,6 +18,7 @@ from gatcluster.cli_data import data_app
 from gatcluster.cli_export import export
 from gatcluster.cli_plot import plot
 from gatcluster.cli_report import NoReport, report
+from gatcluster.cli_resume import CheckpointMinutes, Resume, check_only_resume, interruptible
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
@@ -86,13 +87,11 @@ class Format(str, Enum):  # noqa: D101
     webdataset = "webdataset"
 
 
-Source = Annotated[
-    Path,
-    typer.Argument(
-        help="A folder of images (searched recursively), a pattern in quotes such as 'photos/*.jpg', a .csv, .npz, "
-        ".parquet or .tar file, or the folder of a published data set."
-    ),
-]
+_SOURCE_ARGUMENT = typer.Argument(
+    help="A folder of images (searched recursively), a pattern in quotes such as 'photos/*.jpg', a .csv, .npz, "
+    ".parquet or .tar file, or the folder of a published data set."
+)
+Source = Annotated[Path, _SOURCE_ARGUMENT]
 SourceFormat = Annotated[
     Format | None, typer.Option("--format", help="What SOURCE is [default: told from what is there].")
 ]
@@ -109,8 +108,9 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep no decoded image
 
 @app.command()
 def fit(
-    source: Source,
-    clusters: Annotated[int, typer.Option("-k", "--clusters", help="How many clusters.")],
+    context: typer.Context,
+    source: Annotated[Path | None, _SOURCE_ARGUMENT] = None,
+    clusters: Annotated[int | None, typer.Option("-k", "--clusters", help="How many clusters.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Run folder to make [default: SOURCE's name and k].")
     ] = None,
@@ -137,14 +137,23 @@ def fit(
     no_cache: NoCache = False,
     no_report: NoReport = False,
     overwrite: Overwrite = False,
+    resume: Resume = None,
+    checkpoint_minutes: CheckpointMinutes = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the clusters of a folder of images, and leave a run folder."""
+    if resume is not None:
+        check_only_resume(context)
+        _print_outcome(_resumed(resume, checkpoint_minutes), as_json)
+        return
+    if source is None or clusters is None:
+        raise InputError("give the images and how many clusters: gatcluster fit SOURCE -k NUMBER")
     target = output or _free_run_folder(source, clusters)
     _check_output(target, overwrite)
+    from gatcluster.runs.plan import DEFAULT_CHECKPOINT_MINUTES
     from gatcluster.workflow import fit_to_run
 
-    with _progress() as progress, _cache(cache, no_cache):
+    with interruptible(target) as interruption, _progress() as progress, _cache(cache, no_cache):
         summary = fit_to_run(
             source,
             target,
@@ -152,6 +161,9 @@ def fit(
             progress,
             format=source_format.value if source_format else None,
             with_report=not no_report,
+            checkpoint_minutes=DEFAULT_CHECKPOINT_MINUTES if checkpoint_minutes is None else checkpoint_minutes,
+            interruption=interruption,
+            cache="off" if no_cache else str(cache.absolute()) if cache is not None else None,
             n_clusters=clusters,
             recipe=recipe.value,
             preset=preset,
@@ -166,12 +178,7 @@ def fit(
             batch_size=batch_size,
             patience=patience,
         )
-    _print_warnings(summary)
-    if as_json:
-        print_json(summary.as_json())
-    else:
-        _print_summary(summary)
-        _print_next_steps(summary)
+    _print_outcome(summary, as_json)
 
 
 @app.command()
@@ -370,8 +377,26 @@ def _free_run_folder(source: Path, clusters: int) -> Path:
 def _check_output(path: Path, overwrite: bool) -> None:
     """Refuse an output folder before seconds go into imports and minutes into images."""
     from gatcluster.runs.layout import check_free
+    from gatcluster.runs.lock import check_not_in_use
 
+    check_not_in_use(path)
     check_free(path, overwrite)
+
+
+def _resumed(run: Path, checkpoint_minutes: float | None) -> Summary:
+    from gatcluster.workflow import resume_run
+
+    with interruptible(run) as interruption, _progress() as progress:
+        return resume_run(run, progress, checkpoint_minutes, interruption)
+
+
+def _print_outcome(summary: Summary, as_json: bool) -> None:
+    _print_warnings(summary)
+    if as_json:
+        print_json(summary.as_json())
+    else:
+        _print_summary(summary)
+        _print_next_steps(summary)
 
 
 def _print_warnings(summary: Summary) -> None:

@@ -9,5 +9,13 @@ class InputError(ValueError):
     """
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal asked this process to end; what was worth keeping is kept."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"ended by signal {signal_number}")
+        self.exit_code = 128 + signal_number  # as shells have it
+
+
 class ConvergenceWarning(UserWarning):
     """A fit ended in a state that the user should know of, such as fewer clusters in use than asked for."""

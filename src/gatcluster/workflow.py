@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatcluster.config import Settings
+from gatcluster.data.cache import use_cache
 from gatcluster.data.detect import Format, check_format, located_format
 from gatcluster.data.images import ImageSet
 from gatcluster.data.store import kept_in
@@ -20,18 +22,23 @@ from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.evaluation.labels import labels_from_csv, labels_from_folders
 from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
 from gatcluster.evaluation.source_labels import check_lies_in_folders, labels_from_source
-from gatcluster.learning.fit import check_fittable, fit
+from gatcluster.learning.fit import fit
+from gatcluster.learning.state import StateKeeper
 from gatcluster.model.inference import label_features
-from gatcluster.prepare import prepare, read_like
+from gatcluster.prepare import read_like
 from gatcluster.report.contact_sheet import contact_sheet
 from gatcluster.report.pictures import all_pictures, pictures_of
 from gatcluster.report.progress import LiveProgress, PlainProgress
 from gatcluster.report.site import has_report, renew_scores, write_report
-from gatcluster.runs.create import new_run
-from gatcluster.runs.files import write_bytes
+from gatcluster.resume import planned_images
+from gatcluster.runs.checkpoints import Checkpoints
+from gatcluster.runs.create import new_run, reopened_run
+from gatcluster.runs.files import named_write_errors, write_bytes
 from gatcluster.runs.folder import RunFolder, load_run
+from gatcluster.runs.interruption import Interruption
 from gatcluster.runs.labels import write_labels
 from gatcluster.runs.layout import CONTACT_SHEET
+from gatcluster.runs.plan import DEFAULT_CHECKPOINT_MINUTES, Plan, read_plan
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,9 @@ def fit_to_run(
     progress: LiveProgress | PlainProgress,
     format: Format | None = None,
     with_report: bool = True,
+    checkpoint_minutes: float = DEFAULT_CHECKPOINT_MINUTES,
+    interruption: Interruption | None = None,
+    cache: str | None = None,
     **choices: Any,
 ) -> Summary:
     """Read a source, learn its clusters and write the run folder.
@@ -78,14 +88,65 @@ def fit_to_run(
         progress: looks on.
         format: of the source; by default it is told from what is there.
         with_report: whether to write the page of the run as well.
+        checkpoint_minutes: between two checkpoints.
+        interruption: who may want the training to end.
+        cache: where decoded images are kept, for a resumed run to find them: a folder, or "off".
         choices: arguments of :func:`~gatcluster.prepare.prepare`.
     """
     began = time.monotonic()
     _, found = located_format(source, format)
-    images, settings = prepare(source, format=found, on_progress=progress.on_images, **choices)
-    check_fittable(settings)
+    plan = Plan(
+        str(source.resolve()),
+        found,
+        given=str(source),
+        choices=choices,
+        with_report=with_report,
+        cache=cache,
+        checkpoint_minutes=checkpoint_minutes,
+    )
     with new_run(output, overwrite) as run:
-        return fit_images(images, settings, run, str(source.resolve()), progress, began, found, with_report)
+        plan.write(run.path)  # before the images are read: that, too, may take long, and may be resumed
+        return _fit_planned(plan, run, progress, began, interruption)
+
+
+def resume_run(
+    path: Path,
+    progress: LiveProgress | PlainProgress,
+    checkpoint_minutes: float | None = None,
+    interruption: Interruption | None = None,
+) -> Summary:
+    """Go on with a run that was interrupted, from its last checkpoint, and finish it.
+
+    Args:
+        path: the run folder.
+        progress: looks on.
+        checkpoint_minutes: between two checkpoints; as before by default.
+        interruption: who may want the training to end.
+    """
+    began = time.monotonic()
+    with reopened_run(path) as run:
+        plan = read_plan(path, progress.on_notice)
+        if checkpoint_minutes is not None:
+            plan = replace(plan, checkpoint_minutes=checkpoint_minutes)
+        chosen = nullcontext() if plan.cache is None else use_cache(None if plan.cache == "off" else Path(plan.cache))
+        with chosen, plan.same_threads():
+            return _fit_planned(plan, run, progress, began, interruption)
+
+
+def _fit_planned(
+    plan: Plan,
+    run: RunFolder,
+    progress: LiveProgress | PlainProgress,
+    began: float,
+    interruption: Interruption | None,
+) -> Summary:
+    """Begin or go on with a run, whichever its plan says."""
+    plan, images = planned_images(plan, run, progress.on_images)
+    assert plan.settings is not None
+    keeper = Checkpoints(run.path, plan.identity(), plan.checkpoint_minutes, interruption, progress.on_notice)
+    return fit_images(
+        images, plan.settings, run, plan.source or "", progress, began, plan.source_format, plan.with_report, keeper
+    )
 
 
 def fit_images(
@@ -97,19 +158,18 @@ def fit_images(
     began: float,
     source_format: Format | None = None,
     with_report: bool = True,
+    keeper: StateKeeper | None = None,
 ) -> Summary:
     """Learn the clusters of images and write everything to an open run folder."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        result = fit(images, settings, [run.history_writer(), progress])
+        result = fit(images, settings, [run.history_writer(), progress], keeper)
     for warning in caught:
         if not issubclass(warning.category, ConvergenceWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    try:
+    with named_write_errors(run.path):
         run.write(result, images.names, source, images.skipped, source_format)
         write_bytes(run.path / CONTACT_SHEET, contact_sheet(images, result.label_features))
-    except OSError as error:
-        raise InputError(f"cannot write to {run.path}: {error.strerror or error}") from None
     told = [str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)]
     page = None
     if with_report:
@@ -186,9 +246,10 @@ def evaluate_run(run_path: Path, labels: str | None, format: Format | None = Non
         raise InputError(f"none of the images has a label in {source}")
     metrics = evaluate_clusters([label for label, _ in scored], [cluster for _, cluster in scored])
     run.write_metrics(metrics)
-    write_labels(run.path, names, known)
-    if has_report(run):
-        renew_scores(run)
+    with named_write_errors(run.path):
+        write_labels(run.path, names, known)
+        if has_report(run):
+            renew_scores(run)
     return metrics
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatcluster.learning.history import Record
@@ -20,6 +21,9 @@ class Progress:
 
 class Callback:
     """Override what you need. Callbacks are called in the order in which they were given."""
+
+    def on_resume(self, history: Sequence[Record]) -> None:
+        """Before an interrupted training goes on; this is what happened in it so far."""
 
     def on_progress(self, progress: Progress) -> None:
         """After every sub-batch."""

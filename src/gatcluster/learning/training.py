@@ -79,6 +79,8 @@ class Training:
         self.parts.add("snapshots", self.snapshots)
         for number, callback in enumerate(callbacks):
             self.parts.add(f"callback {number}, {type(callback).__qualname__}", callback)
+            if self.resumed:
+                callback.on_resume(self.history)
 
     @property
     def stopped(self) -> bool:

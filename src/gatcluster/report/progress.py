@@ -92,6 +92,10 @@ class LiveProgress(Callback):
         """Thumbnails of the report written so far."""
         self._bar.update(self._task, description="report", completed=done / total, left=f"{done} of {total} images")
 
+    def on_notice(self, message: str) -> None:
+        """Something that the user should know; it stays above the display."""
+        self._live.console.print(f"warning: {message}", markup=False, soft_wrap=True)
+
     def on_progress(self, progress: Progress) -> None:
         """Move the bar."""
         self._bar.update(self._task, description=progress.stage, completed=progress.done, left=time_left(progress))
@@ -131,6 +135,10 @@ class PlainProgress(Callback):
         """Thumbnails of the report written so far."""
         if self._is_due() or done == total:
             self._write(f"writing the report: {done} of {total} images")
+
+    def on_notice(self, message: str) -> None:
+        """Something that the user should know."""
+        self._write(f"warning: {message}")
 
     def on_progress(self, progress: Progress) -> None:
         """Remember how far training is, for the next line."""

@@ -6,14 +6,30 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from gatcluster.errors import InputError
+
+
+@contextmanager
+def named_write_errors(path: Path) -> Iterator[None]:
+    """A full disk, a folder that may not be written to, and the like, as errors that a user can read.
+
+    Args:
+        path: what is being written, for the message.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror or error}") from None
+
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file by way of a temporary one beside it."""
+    """Write a file by way of a temporary one beside it; when this returns, it is on the disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -24,6 +40,16 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Bring the names in a folder to the disk: without it a renamed file may be gone after a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, tree: Any) -> None:

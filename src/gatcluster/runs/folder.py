@@ -33,7 +33,7 @@ from gatcluster.learning.fit import FitResult
 from gatcluster.learning.history import Record
 from gatcluster.learning.snapshots import Snapshots
 from gatcluster.model.network import GATNetwork, build_network
-from gatcluster.runs.files import csv_text, write_bytes, write_csv, write_json
+from gatcluster.runs.files import csv_text, named_write_errors, write_bytes, write_csv, write_json
 from gatcluster.runs.layout import (
     CLUSTERS,
     CONFIG,
@@ -41,6 +41,7 @@ from gatcluster.runs.layout import (
     LABEL_FEATURES,
     METRICS,
     MODEL,
+    RESUME,
     SKIPPED,
     SNAPSHOTS,
 )
@@ -84,12 +85,21 @@ class HistoryWriter(Callback):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.write_text("")
+        self.on_resume([])
+
+    def on_resume(self, history: Sequence[Record]) -> None:
+        """Begin with what happened before the interruption."""
+        with named_write_errors(self.path):
+            write_bytes(self.path, _history_lines(history))
 
     def on_record(self, record: Record) -> None:
         """Append one line."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(record.as_json()) + "\n")
+        with named_write_errors(self.path), self.path.open("ab") as file:
+            file.write(_history_lines([record]))
+
+
+def _history_lines(history: Sequence[Record]) -> bytes:
+    return "".join(json.dumps(record.as_json()) + "\n" for record in history).encode()
 
 
 @dataclass(frozen=True)
@@ -111,14 +121,24 @@ class RunFolder:
         source_format: Format | None = None,
     ) -> None:
         """Write everything about a finished fit; ``config.json`` last, because it makes the folder a run."""
+        with named_write_errors(self.path):
+            self._write(result, names, source, skipped, source_format)
+
+    def _write(
+        self,
+        result: FitResult,
+        names: Sequence[str],
+        source: str | None,
+        skipped: Sequence[Skipped],
+        source_format: Format | None,
+    ) -> None:
         weights = {name: tensor.contiguous() for name, tensor in result.network.state_dict().items()}
         write_bytes(self.path / MODEL, safetensors.torch.save(weights))
         features = io.BytesIO()
         np.save(features, result.label_features)
         write_bytes(self.path / LABEL_FEATURES, features.getvalue())
         write_csv(self.path / CLUSTERS, CLUSTERS_HEADER, cluster_rows(names, result.label_features))
-        lines = "".join(json.dumps(record.as_json()) + "\n" for record in result.history)
-        write_bytes(self.path / HISTORY, lines.encode())
+        write_bytes(self.path / HISTORY, _history_lines(result.history))
         if result.snapshots is not None:
             write_snapshots(self.path / SNAPSHOTS, result.snapshots)
         if skipped:
@@ -138,12 +158,15 @@ class RunFolder:
 
     def write_metrics(self, metrics: Metrics) -> None:
         """Write ``metrics.json``."""
-        write_json(self.path / METRICS, metrics.as_json())
+        with named_write_errors(self.path / METRICS):
+            write_json(self.path / METRICS, metrics.as_json())
 
     def config(self) -> dict[str, Any]:
         """The content of ``config.json``, checked."""
         path = self.path / CONFIG
         if not path.is_file():
+            if (self.path / RESUME).is_file():
+                raise InputError(f"{self.path} is not finished: `gatcluster fit --resume {self.path}` goes on with it")
             raise InputError(f"{self.path} is not a run folder: it has no {CONFIG}")
         try:
             tree = json.loads(path.read_text(encoding="utf-8"))

@@ -26,6 +26,10 @@ REPORT: Final = "report"  # a folder with a web page
 DEMO_IMAGES: Final = "demo-images"  # a folder; only the demo's run has it, and the next
 DEMO_LABELS: Final = "demo-labels.csv"
 PREVIOUS: Final = ".previous-run"  # a folder; a run that is being replaced, until the new one is whole
+MOVING: Final = ".previous-run.part"  # a folder; part of a run that is on its way there or back
+RESUME: Final = "resume.json"  # what is needed to go on with a run; gone once it is whole
+CHECKPOINTS: Final = "checkpoints"  # a folder; gone once the run is whole
+LOCK: Final = ".lock"  # locked by the process that writes to the folder
 
 RUN_ENTRIES: Final = frozenset(
     {
@@ -43,6 +47,10 @@ RUN_ENTRIES: Final = frozenset(
         DEMO_IMAGES,
         DEMO_LABELS,
         PREVIOUS,
+        MOVING,
+        RESUME,
+        CHECKPOINTS,
+        LOCK,
     }
 )
 
@@ -65,7 +73,12 @@ def check_free(path: Path, overwrite: bool) -> None:
         raise InputError(f"cannot write to {path}: {nearest} is not a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(f"cannot write to {path}: no permission to write in {nearest}")
-    entries = [entry.name for entry in path.iterdir()] if path.exists() else []
+    entries = [entry.name for entry in path.iterdir() if entry.name != LOCK] if path.exists() else []
+    if RESUME in entries and not overwrite:
+        raise InputError(
+            f"{path} holds a run that is not finished: `gatcluster fit --resume {path}` goes on with it, "
+            "--overwrite starts again"
+        )
     if entries and not overwrite:
         raise InputError(f"{path} exists and is not empty: give another folder, or --overwrite to replace a run in it")
     foreign = sorted(name for name in entries if not is_run_entry(name))

@@ -1,0 +1,40 @@
+"""The images of a planned run, read for the first time or again. The command line and the estimator both use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatcluster.data.cache import OnProgress
+from gatcluster.data.images import ImageSet
+from gatcluster.learning.fit import check_fittable
+from gatcluster.prepare import prepare, read_like
+from gatcluster.runs.folder import RunFolder
+from gatcluster.runs.plan import Plan, check_same_images
+
+
+def planned_images(
+    plan: Plan, run: RunFolder, on_progress: OnProgress | None = None, source: Any = None
+) -> tuple[Plan, ImageSet]:
+    """The images that a plan names, and the plan with the settings that were completed for them.
+
+    Args:
+        plan: of a run that is not finished.
+        run: its folder.
+        on_progress: called with (images read, images in all).
+        source: where the images are, if the plan does not say.
+
+    Raises:
+        InputError: the images are not those that the run was begun with.
+    """
+    if source is None:
+        with plan.same_folder() as named:
+            return planned_images(plan, run, on_progress, named)
+    if plan.settings is None:
+        images, settings = prepare(source, format=plan.source_format, on_progress=on_progress, **plan.choices)
+        check_fittable(settings)
+        plan = plan.begun(settings, images)
+        plan.write(run.path)
+        return plan, images
+    images = read_like(source, plan.settings.images, on_progress, plan.source_format)
+    check_same_images(plan, images)
+    return plan, images
