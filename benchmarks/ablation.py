@@ -18,7 +18,8 @@ from pathlib import Path
 from comparison.ablation_table import ablation_text
 from comparison.command import check_sets, end_with_measurement, written_command
 from comparison.document import RESULTS_PAGE, write_block
-from comparison.jobs import Job, run_jobs
+from comparison.job import Job
+from comparison.jobs import run_jobs
 from comparison.results import read
 from comparison.sets import SETS
 from comparison.variants import ONLY_IN_COLOUR, VARIANTS

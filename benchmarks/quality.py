@@ -20,7 +20,8 @@ from pathlib import Path
 
 from comparison.command import check_sets, end_with_measurement, written_command
 from comparison.document import RESULTS_PAGE, write_block
-from comparison.jobs import Job, run_jobs
+from comparison.job import Job
+from comparison.jobs import run_jobs
 from comparison.methods import QUALITY_METHODS, RECIPES
 from comparison.plot import plot_quality
 from comparison.quality_table import quality_text

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from comparison.jobs import BEGUN, STOPPED, Job
+from comparison.job import BEGUN, STOPPED, Job
 from comparison.machine import peak_bytes
 from comparison.methods import Work, cluster, load
 from comparison.sets import SETS, find_source, subset, true_labels

@@ -1,4 +1,4 @@
-"""What is to be measured, and running it: every measurement in a process of its own, under its time limit."""
+"""Running measurements: each in a process of its own, under its time limit."""
 
 from __future__ import annotations
 
@@ -10,53 +10,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from comparison import machine
+from comparison.job import BEGUN, STOPPED, Job
 from comparison.results import DONE, FAILED, OVER, Line, append, key_of, read
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[1]
 _POLL_SECONDS = 0.1
 _READING_LIMIT = 1800.0  # seconds, before the clock starts: importing, decoding
 _GUESSED_SECONDS = 120.0  # of a measurement that lasts some epochs
-BEGUN, STOPPED = "begun", "stopped"  # what a measuring process says of its clock
 _GUESSED_SHARE = 0.4  # of its limit that a peer takes, as long as nothing is known
-
-
-@dataclass(frozen=True)
-class Job:
-    """One measurement."""
-
-    benchmark: str
-    set: str
-    method: str
-    seed: int
-    minutes: float | None  # the plan of a recipe, the limit of a peer
-    epochs: int | None = None
-    n_images: int | None = None  # of a random subset
-    data: str | None = None
-    keeps_to_time: bool = False  # a recipe plans for the minutes itself, and is only stopped far beyond them
-
-    @property
-    def limit(self) -> float | None:
-        """Seconds after which it is stopped."""
-        if self.minutes is None:
-            return None
-        return self.minutes * 60 * 2 + 120 if self.keeps_to_time else self.minutes * 60
-
-    def describe(self) -> str:
-        """In a few words."""
-        length = f"{self.minutes:g} min" if self.minutes is not None else f"{self.epochs or 'default'} epochs"
-        return f"{self.set}, {self.method}, seed {self.seed}, {length}"
-
-    def line(self) -> Line:
-        """What a result says of the job."""
-        left_out = ("data", "keeps_to_time")
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 def run_jobs(jobs: Sequence[Job], results: Path, again: bool, command: str) -> None:

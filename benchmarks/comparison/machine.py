@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from gatcluster.data.workers import usable_cpus
-from gatcluster.runs.folder import library_versions
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -30,6 +29,8 @@ def hardware() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of all libraries that a method may use."""
+    from gatcluster.runs.folder import library_versions  # brings the recipes along, which peers shall not carry
+
     known = library_versions()
     for name in ("umap-learn",):
         try:

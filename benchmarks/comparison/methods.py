@@ -1,4 +1,7 @@
-"""All that can be measured, by name: the two recipes, the peers, and the variants of the ablation."""
+"""All that can be measured, by name: the two recipes, the peers, and the variants of the ablation.
+
+What a method needs is imported only for it, and before the clock starts: the peak memory of a peer is its own.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from comparison.peers import PEER_IMPORTS, PEERS, Clustering
-from comparison.variants import VARIANTS, fit_variant
-from gatcluster import GATCluster
 from gatcluster.data.sources import read_images
 from gatcluster.evaluation.label_free import information_score
 
@@ -38,7 +39,11 @@ class Work:
 
 def load(method: str) -> None:
     """Import what the method needs, before the clock starts."""
-    if method in PEER_IMPORTS:
+    if method in RECIPES:
+        importlib.import_module("gatcluster.estimator")
+    elif method not in PEERS:
+        importlib.import_module("comparison.variants")
+    elif method in PEER_IMPORTS:
         importlib.import_module(PEER_IMPORTS[method])
 
 
@@ -46,23 +51,29 @@ def cluster(method: str, work: Work) -> Clustering:
     """From a source to the clusters of its images."""
     if method in RECIPES:
         return _by_estimator(method, work)
-    if method in VARIANTS:
-        network_says, settings = fit_variant(
-            VARIANTS[method], work.source, work.n_clusters, work.seed, work.minutes, work.epochs
-        )
-        return _of_label_features(network_says, settings)
-    assert work.minutes is not None
-    return PEERS[method](read_images(work.source), work.n_clusters, work.seed, work.minutes * 60)
+    if method in PEERS:
+        assert work.minutes is not None
+        return PEERS[method](read_images(work.source), work.n_clusters, work.seed, work.minutes * 60)
+    return _by_variant(method, work)
 
 
 def _by_estimator(recipe: str, work: Work) -> Clustering:
     """A recipe as a user runs it: only the time is given, all else is left to `auto`."""
+    from gatcluster import GATCluster
+
     model = GATCluster(
         work.n_clusters, recipe=recipe, minutes=work.minutes, epochs=work.epochs, random_state=work.seed
     ).fit(work.source)
     found = _of_label_features(model.label_features_, model.settings_)
     last = model.history_[-1]
     return found._replace(details={**found.details, "epochs": last.epoch, "losses": last.losses})
+
+
+def _by_variant(name: str, work: Work) -> Clustering:
+    from comparison.variants import VARIANTS, fit_variant
+
+    features, settings = fit_variant(VARIANTS[name], work.source, work.n_clusters, work.seed, work.minutes, work.epochs)
+    return _of_label_features(features, settings)
 
 
 def _of_label_features(label_features: Any, settings: Any) -> Clustering:

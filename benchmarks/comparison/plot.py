@@ -43,9 +43,8 @@ def plot_quality(lines: Sequence[Line], path: Path) -> None:
     rows = -(-len(names) // columns)
     # The same file from the same results, and text as text: a third of the size.
     with matplotlib.rc_context({"svg.hashsalt": "quality", "svg.fonttype": "none", "font.size": 9}):
-        figure, axes = subplots(
-            rows, columns, figsize=(3.1 * columns + 0.4, 2.5 * rows + 0.8), squeeze=False, layout="constrained"
-        )
+        inches = (3.1 * columns + 0.4, 2.5 * rows + 2.4 / columns)  # fewer columns: more rows of the legend
+        figure, axes = subplots(rows, columns, figsize=inches, squeeze=False, layout="constrained")
         for axis, name in zip(axes.flat, names, strict=False):
             _panel(axis, name, [line for line in runs if line["set"] == name])
         for axis in list(axes.flat)[len(names) :]:
@@ -59,7 +58,7 @@ def plot_quality(lines: Sequence[Line], path: Path) -> None:
         handles.append(Line2D([], [], color="black", linewidth=0.8, linestyle=":", label="time budget"))
         for label, style in (("must", _MUST), ("aim", _AIM)):
             handles.append(Line2D([], [], color=_MARKS["fast"][0], linewidth=0.8, linestyle=style, label=label))
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+        figure.legend(handles=handles, loc="outside lower center", ncols=2 * columns - 1, frameon=False)
         for axis in axes[:, 0]:
             axis.set_ylabel("ACC")
         for axis in list(axes.flat)[max(0, len(names) - columns) : len(names)]:

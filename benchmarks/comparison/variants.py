@@ -1,7 +1,7 @@
 """The variants of the ablation: each recipe, with one ingredient left out or replaced.
 
 What is a setting is changed as a setting. What is not, because no user would turn it, is replaced for the length of a
-fit by a patch of a name in ``gatcluster.learning.fast``; a patch of a name that is no longer there is an error.
+fit by a patch of a name in ``gatcluster.learning``; a patch of a name that is no longer there is an error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from gatcluster.config import Recipe, Settings, checked_settings
-from gatcluster.learning import fast
+from gatcluster.learning import fast, neighbours
 from gatcluster.learning.fit import fit
-from gatcluster.learning.neighbours import Neighbours, Partition, nearest_neighbours, self_tuning_graph, smoothed
 from gatcluster.prepare import prepare
 
 _SINGLE_CUT_NEIGHBOURS, _SINGLE_CUT_RIDGE = 20, 0.3
@@ -89,18 +88,24 @@ def adam_for_all() -> Iterator[None]:
 @contextmanager
 def kmeans_for_the_cut() -> Iterator[None]:
     """k-means on the embedding in the place of the cut; the graph still smooths, and still says who is near."""
-    embeddings: list[Tensor] = []
+    embeddings: list[NDArray[np.float32]] = []  # one: that of the images in the graph
+    found: list[NDArray[np.int64]] = []  # by k-means, for that one: it is asked for with each size and ridge
 
-    def remembering(embedding: Tensor, n_neighbours: int) -> Neighbours:
-        embeddings.append(embedding)
-        return nearest_neighbours(embedding, n_neighbours)
+    def remembering(embedding: Tensor, n_neighbours: int, landmarks: NDArray[np.int64]) -> neighbours.Neighbours:
+        embeddings[:] = [nn.functional.normalize(embedding, dim=1).numpy()[landmarks]]
+        found.clear()
+        return neighbours.nearest_neighbours(embedding, n_neighbours, landmarks)
 
-    def by_kmeans(neighbours: Neighbours, n_clusters: int, sizes: Any, ridges: Any, seed: int) -> Partition:
-        unit = nn.functional.normalize(embeddings.pop(), dim=1).numpy()
-        parts = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(unit).astype(np.int64)
-        return smoothed(self_tuning_graph(neighbours.nearest(_SINGLE_CUT_NEIGHBOURS)), parts, n_clusters)
+    def by_kmeans(graph: Any, n_clusters: int, ridge: float, seed: int) -> NDArray[np.int64]:
+        if not found:
+            clusters = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(embeddings[0])
+            found.append(clusters.astype(np.int64))
+        return found[0]
 
-    with patch.object(fast, "nearest_neighbours", remembering), patch.object(fast, "agreed_partition", by_kmeans):
+    with (
+        patch.object(fast, "nearest_neighbours", remembering),
+        patch.object(neighbours, "spectral_partition", by_kmeans),
+    ):
         yield
 
 

@@ -4,7 +4,8 @@ import sys
 import pytest
 
 from comparison import child, jobs
-from comparison.jobs import Job, expected_seconds, run_jobs
+from comparison.job import Job
+from comparison.jobs import expected_seconds, run_jobs
 from comparison.quality_table import quality_text
 from comparison.results import read
 

@@ -11,7 +11,7 @@ from gatcluster.config import ImageSettings, make_settings
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 from gatcluster.evaluation import clustering_accuracy
-from gatcluster.learning import fast
+from gatcluster.learning import fast, neighbours
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,10 @@ def test_every_variant_changes_something_but_the_whole_recipe(name):
     variant = VARIANTS[name]
     form = ImageSettings(size=(32, 32), channels=3, grey=True, augment="photo")
     full = make_settings(n_clusters=10, n_images=100, images=form, seed=0, recipe=variant.recipe, epochs=1)
-    before = dict(vars(fast))
+    before = {**vars(neighbours), **vars(fast)}
     with variant.patched():
-        patched = [known for known, value in before.items() if vars(fast)[known] is not value]
-    assert dict(vars(fast)) == before
+        patched = [known for known, value in {**vars(neighbours), **vars(fast)}.items() if before[known] is not value]
+    assert {**vars(neighbours), **vars(fast)} == before
     assert (variant.settings(full) != full or bool(patched)) == (not name.endswith("-full"))
     if name in ONLY_IN_COLOUR:
         assert not variant.settings(full).images.grey
