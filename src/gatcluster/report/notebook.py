@@ -55,7 +55,10 @@ def clusters_html(label_features: NDArray[np.floating], pictures: Sequence[Seque
             row += f'<td style="{_CELL};text-align:left;white-space:nowrap">{images}</td>'
         rows.append(f"<tr>{row}</tr>")
     heads = ["cluster", "images", "confidence", *(["most typical"] if pictures else [])]
-    head = "".join(f'<th style="{_CELL}" scope="col">{text}</th>' for text in heads)
+    left = ";text-align:left"
+    head = "".join(
+        f'<th style="{_CELL}{left if text == "most typical" else ""}" scope="col">{text}</th>' for text in heads
+    )
     more = f"; the first {_MOST_CLUSTERS} are shown" if k > _MOST_CLUSTERS else ""
     left_out = f"; {skipped:,} files could not be read" if skipped else ""
     return (
