@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from gatcluster.config import Augment, LossWeights, Recipe, Resize
+from gatcluster.config import Augment, LossWeights, Recipe, Resize, Settings
 from gatcluster.data.detect import Format
 from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
@@ -27,8 +28,11 @@ from gatcluster.prepare import Colour, ImageSize, prepare, read_like
 from gatcluster.report.notebook import clusters_html, thumbnails
 from gatcluster.report.plots import plot_attention, plot_clusters
 from gatcluster.report.progress import PlainProgress
-from gatcluster.runs.create import new_run
-from gatcluster.runs.folder import load_run
+from gatcluster.resume import planned_images
+from gatcluster.runs.checkpoints import Checkpoints
+from gatcluster.runs.create import new_run, reopened_run
+from gatcluster.runs.folder import RunFolder, load_run
+from gatcluster.runs.plan import Plan, read_plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,6 +93,9 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Objects that look on while the network learns.
     verbose : bool, default=False
         Print a line now and then.
+    run : path, default=None
+        A folder for the run, as ``save`` writes it, that must not be there yet. While the network learns, its state is
+        kept there every two minutes: :meth:`resume` goes on with a fit that was interrupted.
 
     Attributes
     ----------
@@ -141,6 +148,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         patience: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool = False,
+        run: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.recipe = recipe
@@ -162,6 +170,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.patience = patience
         self.callbacks = callbacks
         self.verbose = verbose
+        self.run = run
 
     def fit(self, X: Any, y: Any = None) -> GATCluster:
         """Learn clusters from images.
@@ -194,10 +203,51 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             loss_weights=self.loss_weights,
             patience=self.patience,
         )
-        callbacks = [*(self.callbacks or ()), *([PlainProgress()] if self.verbose else [])]
-        self._set_result(fit(images, settings, callbacks), images)
+        if self.run is None:
+            self._set_result(fit(images, settings, self._all_callbacks()), images)
+        else:
+            path = str(X) if isinstance(X, (str, os.PathLike)) else None
+            plan = Plan(path and str(Path(path).resolve()), self.format, given=path).begun(settings, images)
+            with new_run(Path(self.run), overwrite=False) as run:
+                plan.write(run.path)
+                self._fit_in(run, plan, images)
         self._thumbnails = thumbnails(images, self.label_features_)
         return self
+
+    @classmethod
+    def resume(
+        cls,
+        run: str | os.PathLike[str],
+        X: Any = None,
+        *,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool = False,
+    ) -> GATCluster:
+        """Go on with a fit that was interrupted, of an estimator with a ``run`` or of the command line, and finish it.
+
+        With a number of epochs, and on a CPU, the result is that of a fit that was never interrupted, bit for bit.
+
+        Parameters
+        ----------
+        run : path
+            The run folder.
+        X : as for ``fit``, default=None
+            The same images. May be left out if ``fit`` got a path.
+        callbacks, verbose
+            As for the estimator.
+        """
+        path = Path(run)
+        with reopened_run(path) as folder:
+            plan = read_plan(path, lambda message: warnings.warn(message, stacklevel=3))
+            source = None if X is None else cls()._checked(X, reset=True)
+            plan, images = planned_images(plan, folder, source=source)
+            assert plan.settings is not None
+            model = cls._with_settings(plan.settings)
+            model.set_params(callbacks=callbacks, verbose=verbose, run=run)
+            with plan.same_threads():
+                model._fit_in(folder, plan, images)
+        model._thumbnails = thumbnails(images, model.label_features_)
+        return model
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The cluster of each image, (N,)."""
@@ -256,6 +306,16 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """A fitted estimator from a run folder, of ``save`` or of the command line. No pickle is read."""
         run = load_run(Path(path))
         settings = run.settings()
+        model = cls._with_settings(settings)
+        features = run.label_features()
+        names, _ = run.clusters()
+        result = FitResult(settings, run.network(), features, run.history(), run.snapshots())
+        model._set_result(result, ImageSet(np.empty((len(names), 0, 0, 0), np.uint8), names))
+        return model
+
+    @classmethod
+    def _with_settings(cls, settings: Settings) -> GATCluster:
+        """An estimator that was made with these, as far as its parameters tell."""
         model = cls(
             settings.n_clusters,
             recipe=settings.recipe,
@@ -275,13 +335,20 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             precision=settings.precision,
             patience=settings.training.patience,
         )
-        features = run.label_features()
-        names, _ = run.clusters()
-        result = FitResult(settings, run.network(), features, run.history(), run.snapshots())
-        model._set_result(result, ImageSet(np.empty((len(names), 0, 0, 0), np.uint8), names))
         if settings.images.size[0] == 1:
             model.n_features_in_ = settings.images.size[1]
         return model
+
+    def _fit_in(self, run: RunFolder, plan: Plan, images: ImageSet) -> None:
+        """Begin or go on with the fit of a run, and write all of it."""
+        assert plan.settings is not None
+        keeper = Checkpoints(run.path, plan.identity(), plan.checkpoint_minutes)
+        result = fit(images, plan.settings, [run.history_writer(), *self._all_callbacks()], keeper)
+        run.write(result, images.names, plan.source, images.skipped, plan.source_format)
+        self._set_result(result, images)
+
+    def _all_callbacks(self) -> list[Callback]:
+        return [*(self.callbacks or ()), *([PlainProgress()] if self.verbose else [])]
 
     def _set_result(self, result: FitResult, images: ImageSet) -> None:
         self.settings_ = result.settings

@@ -78,7 +78,9 @@ class Training:
         self.parts.add("random", RandomState(self.random, self.transformation_random))
         self.parts.add("snapshots", self.snapshots)
         for number, callback in enumerate(callbacks):
-            self.parts.add(f"callback {number}, {type(callback).__qualname__}", callback)
+            kind = type(callback)
+            earlier = sum(type(other) is kind for other in callbacks[:number])
+            self.parts.add(f"{kind.__qualname__} {earlier}", callback)
             if self.resumed:
                 callback.on_resume(self.history)
 
