@@ -112,6 +112,17 @@
   /** A chart of one line. */
   g.lineChart = ({ values, format = (value) => value.toFixed(3), reference, colour, low, high, ...chart }) => {
     const known = values.filter((value) => value !== null);
+    const first = values.findIndex((value) => value !== null);
+    const last = values.findLastIndex((value) => value !== null) + 1;
+    const tell = chart.tell;
+    values = values.slice(first, last); // where there is something to see
+    chart = {
+      ...chart,
+      xs: chart.xs.slice(first, last),
+      stages: chart.stages.filter(({ from }) => from >= chart.xs[first]),
+      tell: (index) => tell(first + index),
+    };
+    if (!chart.stages.length || chart.stages[0].from > chart.xs[0]) chart.stages.unshift({ from: chart.xs[0], name: "" });
     const lowest = low ?? Math.min(...known);
     const highest = high ?? Math.max(...known, reference?.value ?? -Infinity);
     const pad = (highest - lowest || Math.abs(highest) || 1) * 0.06;

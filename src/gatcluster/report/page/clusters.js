@@ -7,6 +7,7 @@
   const unsureShown = 5;
   let cards = null; // one for each cluster
   let takeAway = null; // the gallery of the list
+  let leastSureFirst = false;
 
   const members = (cluster) => g.run.order.subarray(g.run.starts[cluster], g.run.starts[cluster + 1]);
 
@@ -118,6 +119,23 @@
     takeAway = g.gallery(g.find("list"), images);
   }
 
+  function sorting(cluster) {
+    const select = g.make(
+      "select",
+      {
+        "aria-label": "Order of the images",
+        onchange: () => {
+          leastSureFirst = select.value === "least";
+          showCluster(cluster);
+        },
+      },
+      g.make("option", { value: "most" }, "Surest first"),
+      g.make("option", { value: "least" }, "Least sure first"),
+    );
+    select.value = leastSureFirst ? "least" : "most";
+    return select;
+  }
+
   function sameAs(cluster) {
     const select = g.make(
       "select",
@@ -155,10 +173,10 @@
       heading: [dot, g.nameInput(cluster)],
       facts:
         `${g.images(own.length)}, ${g.percent(own.length / g.run.summary.n_images, 1)} of all, ` +
-        `${g.percent(meanConfidence(cluster))} sure on average. The surest come first.` +
+        `${g.percent(meanConfidence(cluster))} sure on average.` +
         (one.length ? ` Marked as one with ${one.map(g.clusterName).join(", ")}.` : ""),
-      tools: [sameAs(cluster), link(-1, "←", "Previous cluster"), link(1, "→", "Next cluster")],
-      images: own,
+      tools: [sorting(cluster), sameAs(cluster), link(-1, "←", "Previous cluster"), link(1, "→", "Next cluster")],
+      images: leastSureFirst ? own.slice().reverse() : own,
       back: "#clusters",
       words: "← All clusters",
     });

@@ -66,6 +66,7 @@
     if (current) g.views[current].hide();
     const cameBack = current !== null && current !== chosen;
     current = chosen;
+    document.body.dataset.view = chosen;
     for (const part of document.querySelectorAll("main > section")) part.hidden = part.id !== `view-${section}`;
     const tab = { cluster: "clusters", cell: "labels" }[chosen] ?? chosen;
     for (const link of document.querySelectorAll(".tabs a")) {

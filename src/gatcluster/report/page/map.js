@@ -7,6 +7,7 @@
   const tip = g.find("map-tip");
   const reach = 14; // pixels around the pointer in which an image is found
   const mostZoom = 4000;
+  const goldenAngle = Math.PI * (3 - Math.sqrt(5)); // turned by it again and again, points fill a disc evenly
   const picturesShown = 150; // with so few images in view, the map shows them instead of points
   const view = { x: 0, y: 0, zoom: 1 }; // what is in the middle, and how much larger than the whole circle
   let built = false;
@@ -44,7 +45,31 @@
       xs[image] = x / sum;
       ys[image] = y / sum;
     }
-    return { images: null, xs, ys };
+    return spread({ images: null, xs, ys });
+  }
+
+  /** Images on a corner lie on top of each other: lay them out as a disc around it, the surest in its middle.
+   * What is away from the corners stays where the formula puts it. */
+  function spread(places) {
+    if (!g.find("map-spread").checked) return places;
+    const k = g.run.summary.n_clusters;
+    const { starts, position, clusters } = g.run;
+    const { images, xs, ys } = places;
+    const sizes = Array.from({ length: k }, (_, c) => starts[c + 1] - starts[c]);
+    const widest = Math.min(0.17, 0.82 * Math.sin(Math.PI / k));
+    const radii = sizes.map((size) => widest * Math.sqrt(size / Math.max(...sizes)));
+    for (let place = 0; place < xs.length; place++) {
+      const image = images ? images[place] : place;
+      const cluster = clusters[image];
+      const nearest = (2 * Math.PI * Math.round((Math.atan2(xs[place], ys[place]) * k) / (2 * Math.PI))) / k;
+      const distance = Math.hypot(xs[place] - Math.sin(nearest), ys[place] - Math.cos(nearest));
+      const closeness = Math.max(0, 1 - 2 * distance) ** 2;
+      const rank = position[image] - starts[cluster];
+      const radius = closeness * radii[cluster] * Math.sqrt((rank + 0.5) / sizes[cluster]);
+      xs[place] += radius * Math.cos(rank * goldenAngle);
+      ys[place] += radius * Math.sin(rank * goldenAngle);
+    }
+    return places;
   }
 
   function corners() {
@@ -67,13 +92,13 @@
       xs[place] = ((1 - part) * moments.places[from] + part * moments.places[to]) / 32767;
       ys[place] = ((1 - part) * moments.places[from + 1] + part * moments.places[to + 1]) / 32767;
     }
-    return { images: moments.sample, xs, ys };
+    return spread({ images: moments.sample, xs, ys });
   }
 
   // From the circle to pixels and back.
   function frame() {
     const { clientWidth: width, clientHeight: height } = canvas;
-    const radius = (Math.min(width, height) / 2 - 46) * view.zoom;
+    const radius = (Math.min(width, height) / 2 / 1.17 - 26) * view.zoom;
     return {
       width,
       height,
@@ -139,7 +164,7 @@
     buckets.forEach((places, group) => {
       context.fillStyle = groups[group].colour;
       const faded = onlyGroup !== null && onlyGroup !== group;
-      const strength = xs.length > 5000 ? 0.55 : 0.75;
+      const strength = xs.length > 5000 ? 0.6 : 0.85;
       for (const place of places) {
         const x = at.px(xs[place]);
         const y = at.py(ys[place]);
@@ -202,22 +227,25 @@
     context.textBaseline = "middle";
     corners().forEach(([x, y], cluster) => {
       const [px, py] = [at.px(x), at.py(y)];
-      context.fillStyle = g.clusterColour(cluster);
-      context.beginPath();
-      context.arc(px, py, 4, 0, 2 * Math.PI);
-      context.fill();
+      if (!g.find("map-spread").checked) {
+        context.fillStyle = g.clusterColour(cluster);
+        context.beginPath();
+        context.arc(px, py, 4, 0, 2 * Math.PI);
+        context.fill();
+      }
       if (cluster % every) return;
       const name = g.curation.name(cluster) || String(cluster);
       const text = name.length > 14 ? `${name.slice(0, 13)}…` : name;
       context.textAlign = x > 0.3 ? "left" : x < -0.3 ? "right" : "center";
       // Beside the corner, away from the middle, but never off the canvas.
       const width = context.measureText(text).width;
-      const wish = px + x * 13;
+      const away = g.find("map-spread").checked ? Math.min(0.17, 0.82 * Math.sin(Math.PI / k)) * at.radius + 12 : 15;
+      const wish = px + x * away;
       const low = { left: 2, right: width + 2, center: width / 2 + 2 }[context.textAlign];
       const high = { left: at.width - width - 2, right: at.width - 2, center: at.width - width / 2 - 2 }[context.textAlign];
       const inside = px > -20 && px < at.width + 20;
       context.fillStyle = g.styleColour("ink");
-      context.fillText(text, inside ? Math.min(high, Math.max(low, wish)) : wish, py - y * 15);
+      context.fillText(text, inside ? Math.min(high, Math.max(low, wish)) : wish, py - y * away);
     });
   }
 
@@ -597,6 +625,12 @@
   g.find("map-out").addEventListener("click", () => zoomBy(1 / 1.6));
   g.find("map-reset").addEventListener("click", reset);
   g.find("map-colour").addEventListener("change", setColours);
+  g.find("map-spread").addEventListener("change", () => {
+    all = placesOfAll();
+    shown = isLast() ? all : placesAt(stage);
+    hover(-1);
+    redraw();
+  });
   g.find("map-play").addEventListener("click", play);
   g.find("map-stage").addEventListener("input", (event) => {
     stop();

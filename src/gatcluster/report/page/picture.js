@@ -46,6 +46,40 @@
     [255, 235, 110],
   ];
 
+  /** An attention map as colours, on a canvas of its own. */
+  function heat(map, strength) {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = mapPixels;
+    const context = canvas.getContext("2d");
+    const pixels = context.createImageData(mapPixels, mapPixels);
+    map.forEach((height, place) => {
+      const along = height * (ramp.length - 1);
+      const low = Math.min(ramp.length - 2, Math.floor(along));
+      for (let part = 0; part < 3; part++) {
+        pixels.data[4 * place + part] = ramp[low][part] + (ramp[low + 1][part] - ramp[low][part]) * (along - low);
+      }
+      pixels.data[4 * place + 3] = 255 * strength * (0.1 + 0.7 * height);
+    });
+    context.putImageData(pixels, 0, 0);
+    return canvas;
+  }
+
+  /** The line where the Gaussian has half of its height: light on dark, so that it shows on any image. */
+  function drawHalfHeight(context, [muX, muY, delta], scale) {
+    const { rows, columns, alpha } = g.run.summary.attention;
+    const radius = Math.sqrt(Math.LN2 * delta * alpha);
+    const place = ({ first, step, length }, mu) => (first + step * (length - 1) * mu) * scale;
+    const reach = ({ step, length }) => radius * step * (length - 1) * scale;
+    if (!reach(rows) || !reach(columns)) return; // a map of a single row or column
+    for (const [colour, width] of [["rgb(0 0 0 / 70%)", 5], ["white", 2.5]]) {
+      context.beginPath();
+      context.ellipse(place(columns, muY), place(rows, muX), reach(columns), reach(rows), 0, 0, 2 * Math.PI);
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.stroke();
+    }
+  }
+
   function drawAttention() {
     const canvas = g.find("picture-attention");
     const known = gaussian(image);
@@ -60,23 +94,15 @@
           ? "Bright where the network looked; the line is at half of its height."
           : "";
     if (!on) return;
-    const map = attentionMap(known, mapPixels);
     const strength = g.find("attention-strength").value / 100;
-    canvas.width = canvas.height = mapPixels;
+    const shape = g.run.summary;
+    const scale = 640 / Math.max(shape.width, shape.height);
+    canvas.width = Math.max(1, Math.round(shape.width * scale));
+    canvas.height = Math.max(1, Math.round(shape.height * scale));
     const context = canvas.getContext("2d");
-    const pixels = context.createImageData(mapPixels, mapPixels);
-    map.forEach((height, place) => {
-      const along = height * (ramp.length - 1);
-      const low = Math.min(ramp.length - 2, Math.floor(along));
-      const isLine = height < 0.5 !== (map[place + 1] ?? height) < 0.5 && (place + 1) % mapPixels !== 0;
-      const isLineDown = height < 0.5 !== (map[place + mapPixels] ?? height) < 0.5;
-      for (let part = 0; part < 3; part++) {
-        const blend = ramp[low][part] + (ramp[low + 1][part] - ramp[low][part]) * (along - low);
-        pixels.data[4 * place + part] = isLine || isLineDown ? 255 : blend;
-      }
-      pixels.data[4 * place + 3] = 255 * strength * (isLine || isLineDown ? 1 : 0.1 + 0.7 * height);
-    });
-    context.putImageData(pixels, 0, 0);
+    context.imageSmoothingQuality = "high";
+    context.drawImage(heat(attentionMap(known, mapPixels), strength), 0, 0, canvas.width, canvas.height);
+    drawHalfHeight(context, known, scale);
     canvas.dataset.centre = `${known[0].toFixed(3)} ${known[1].toFixed(3)}`;
   }
 
@@ -242,8 +268,9 @@
     g.curation.markWrong([image], !g.curation.isWrong(image));
     drawWrong();
   });
-  dialog.addEventListener("keydown", (event) => {
-    if (event.target.type === "range") return; // whose own keys these are
+  // Not the dialog's own keys alone: the focus leaves it when the button that has it is switched off at the list's end.
+  addEventListener("keydown", (event) => {
+    if (!dialog.open || event.target.type === "range") return; // whose own keys these are
     if (event.key === "ArrowLeft") move(-1);
     else if (event.key === "ArrowRight") move(1);
     else return;

@@ -3,7 +3,7 @@
 
 (() => {
   const g = gatcluster;
-  const kept = 96 * 2 ** 20; // bytes of sheets, as pixels
+  const kept = 48 * 2 ** 20; // bytes of sheets, as pixels
   const sheets = new Map(); // number -> promise of an image element, the latest used last
 
   function sheet(number) {
