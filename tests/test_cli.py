@@ -25,7 +25,16 @@ from gatcluster.config import PRESETS
 from gatcluster.learning.history import Record
 
 N = 20
-RUN_FILES = {"config.json", "model.safetensors", "clusters.csv", "label_features.npy", "history.jsonl", "clusters.png"}
+RUN_FILES = {
+    "config.json",
+    "model.safetensors",
+    "clusters.csv",
+    "label_features.npy",
+    "history.jsonl",
+    "snapshots.npz",
+    "clusters.png",
+    "report",
+}
 
 
 class Outcome(NamedTuple):

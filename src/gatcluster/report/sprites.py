@@ -17,7 +17,7 @@ _MOST_SIDE: Final = 96  # of a thumbnail, in pixels
 _SHEET_SIDE: Final = 1024
 _MOST_COLUMNS: Final = 16
 _LOSSLESS_SIDE: Final = 16  # compression with losses would show in pictures of so few pixels
-_QUALITY: Final = 80
+_QUALITY: Final = 90
 _PIXELS_AT_ONCE: Final = 1 << 22  # read from the images at a time
 _BLANK: Final = 128
 
