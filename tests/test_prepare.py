@@ -307,3 +307,28 @@ def test_one_row_images_of_an_array_file_are_scaled_too(tmp_path):
     assert settings.images.value_range == (array.min(), array.max())
     assert float(images.pixels.min()) == 0
     assert float(images.pixels.max()) == 1
+
+
+def test_what_can_be_refused_before_an_image_is_read_is(tmp_path, monkeypatch):
+    Image.new("L", (40, 40)).save(tmp_path / "a.png")
+
+    def read_nothing(*arguments, **options):
+        raise AssertionError("an image was read")
+
+    monkeypatch.setattr("gatcluster.prepare.read_images", read_nothing)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for choices, message in (
+        ({"device": "cuda"}, "no CUDA device"),
+        ({"precision": "16-mixed"}, "needs a CUDA device"),
+        ({"preset": "cifar10", "image_size": 12}, "too small for preset 'cifar10'"),
+        ({"passes": 0}, "passes is 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            prepare(tmp_path, n_clusters=2, seed=0, **choices)
+
+
+def test_passes_reach_the_settings():
+    pixels = np.zeros((20, 8, 8), np.uint8)
+    for given, expected in ((None, 1), (8, 8)):
+        _, settings = prepare(pixels, n_clusters=2, seed=0, recipe="paper", passes=given)
+        assert settings.training.passes == expected

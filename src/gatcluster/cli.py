@@ -132,6 +132,8 @@ def fit(
         Resize, typer.Option(help="Cut images to the middle, or squash them, to reach the size.")
     ] = Resize.crop,
     batch_size: Annotated[int | None, typer.Option(help="M of --recipe paper: targets are made for so many.")] = None,
+    sub_batch: Annotated[int | None, typer.Option(help="Images of one optimiser step; m2 of --recipe paper.")] = None,
+    passes: Annotated[int | None, typer.Option(help="Of --recipe paper, over each batch before new targets.")] = None,
     patience: Annotated[int | None, typer.Option(help="Stop once assignments stood still for so many epochs.")] = None,
     cache: Cache = None,
     no_cache: NoCache = False,
@@ -176,6 +178,8 @@ def fit(
             colour=colour.value,
             resize=resize.value,
             batch_size=batch_size,
+            sub_batch=sub_batch,
+            passes=passes,
             patience=patience,
         )
     _print_outcome(summary, as_json)
@@ -200,6 +204,8 @@ def predict(
         raise InputError("--json and -o - both want standard output: write the CSV to a file")
     if not to_stdout and Path(output).exists() and not overwrite:
         raise InputError(f"{output} exists: give another file with -o, or --overwrite")
+    if not to_stdout and not Path(output).absolute().parent.is_dir():
+        raise InputError(f"cannot write {output}: there is no folder {Path(output).parent}")
     from gatcluster.runs.files import write_bytes
     from gatcluster.runs.folder import clusters_csv
     from gatcluster.workflow import cluster_figures, predict_source

@@ -207,6 +207,7 @@ def check_choices(
     batch_size: int | None = None,
     sub_batch: int | None = None,
     patience: int | None = None,
+    passes: int | None = None,
 ) -> None:
     """Refuse what can be refused before a single image is read."""
     for name, number in (("n_clusters", n_clusters), ("epochs", epochs or 1), ("minutes", minutes or 1)):
@@ -225,7 +226,12 @@ def check_choices(
         raise InputError(f"minutes is {minutes:g}: it must be more than 0")
     if not 0 <= seed < 2**32:
         raise InputError(f"seed is {seed}: it must be at least 0 and less than {2**32}")
-    for name, count, least in (("batch_size", batch_size, 2), ("sub_batch", sub_batch, 2), ("patience", patience, 1)):
+    for name, count, least in (
+        ("batch_size", batch_size, 2),
+        ("sub_batch", sub_batch, 2),
+        ("patience", patience, 1),
+        ("passes", passes, 1),
+    ):
         if count is not None and count < least:
             raise InputError(f"{name} is {count}: it must be at least {least}")
 
@@ -247,9 +253,10 @@ def make_settings(
     learning_rate: float | None = None,
     loss_weights: LossWeights | None = None,
     patience: int | None = None,
+    passes: int | None = None,
 ) -> Settings:
     """Complete settings from a user's choices; ``None`` leaves a choice to the recipe and the preset."""
-    check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience)
+    check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience, passes)
     if n_clusters > n_images:
         raise InputError(f"k is {n_clusters}, but there are only {n_images} images: give a smaller k or more images")
     known_preset = find_preset(preset)
@@ -267,6 +274,7 @@ def make_settings(
         "epochs": epochs,
         "minutes": minutes,
         "patience": patience,
+        "passes": passes or 1,
         "learning_rate": RECIPE_LEARNING_RATE[recipe] if learning_rate is None else learning_rate,
     }
     return checked_settings(

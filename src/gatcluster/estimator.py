@@ -81,6 +81,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         default that of the preset, or 1000.
     sub_batch : int, default=None
         The images of one optimiser step: m2 of "paper", 32 by default; the batch of "fast", 128 by default.
+    passes : int, default=None
+        How often "paper" goes over each batch before it makes new targets: 1 by default, 8 in the authors' code.
     learning_rate : float, default=None
         Of Adam in "paper", 0.001 by default; of Muon in "fast", 0.02 by default.
     loss_weights : LossWeights, default=None
@@ -142,6 +144,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         format: Format | None = None,
         batch_size: int | None = None,
         sub_batch: int | None = None,
+        passes: int | None = None,
         learning_rate: float | None = None,
         loss_weights: LossWeights | None = None,
         precision: str = "32-true",
@@ -164,6 +167,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.format = format
         self.batch_size = batch_size
         self.sub_batch = sub_batch
+        self.passes = passes
         self.learning_rate = learning_rate
         self.loss_weights = loss_weights
         self.precision = precision
@@ -199,6 +203,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             precision=self.precision,
             batch_size=self.batch_size,
             sub_batch=self.sub_batch,
+            passes=self.passes,
             learning_rate=self.learning_rate,
             loss_weights=self.loss_weights,
             patience=self.patience,
@@ -330,6 +335,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             resize=settings.images.resize,
             batch_size=settings.training.batch_size,
             sub_batch=settings.training.sub_batch,
+            passes=settings.training.passes,
             learning_rate=settings.training.learning_rate,
             loss_weights=settings.loss_weights,
             precision=settings.precision,

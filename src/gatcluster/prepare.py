@@ -25,7 +25,9 @@ from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
 from gatcluster.data.store import remembered
+from gatcluster.devices import check_device
 from gatcluster.errors import InputError
+from gatcluster.model.backbones import check_size
 
 ImageSize = int | tuple[int, int] | None
 Colour = Literal["auto", "grey", "colour"]
@@ -52,6 +54,7 @@ def prepare(
     learning_rate: float | None = None,
     loss_weights: LossWeights | None = None,
     patience: int | None = None,
+    passes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[ImageSet, Settings]:
     """Read the images of ``source`` and complete the settings for them.
@@ -59,7 +62,8 @@ def prepare(
     Raises:
         InputError: what cannot be used, named, before any training begins.
     """
-    check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience)
+    check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience, passes)
+    check_device(device, precision)
     _check_choice("augment", augment, ("auto", *get_args(Augment)))
     _check_choice("colour", colour, get_args(Colour))
     _check_choice("resize", resize, get_args(Resize))
@@ -69,6 +73,8 @@ def prepare(
     known_preset = find_preset(preset)
     if size is None and known_preset is not None and (names_files(source) or is_dataset(source)):
         size = (known_preset.size, known_preset.size)
+    if size is not None and preset is not None:
+        check_size(preset, size)
     images = read_images(source, size, resize=resize, on_progress=on_progress, format=format)
     kind: Augment = remembered(images.pixels, partial(choose_augment, images), str) if augment == "auto" else augment
     form = ImageSettings(
@@ -97,6 +103,7 @@ def prepare(
         learning_rate=learning_rate,
         loss_weights=loss_weights,
         patience=patience,
+        passes=passes,
     )
     return images, settings
 

@@ -147,4 +147,12 @@ def test_one_row_images_are_shown():
 
 def test_thousands_of_clusters_do_not_make_an_endless_picture():
     sheet = opened(contact_sheet(flat_images([(9,)] * 3), features([0, 1, 1999], [0.9] * 3, 2000)))
-    assert sheet.height == 100 * (TILE + GAP) + GAP
+    assert sheet.height < 102 * (TILE + GAP)
+
+
+def test_of_more_than_a_hundred_clusters_the_sheet_says_how_many_have_no_row():
+    images = flat_images([(9,)] * 5)
+    full, cut = (opened(contact_sheet(images, features([0] * 5, [0.9] * 5, k))) for k in (100, 103))
+    assert cut.height > full.height == 100 * (TILE + GAP) + GAP
+    last_line = cut.crop((0, full.height, cut.width, cut.height)).convert("L")
+    assert last_line.getextrema()[0] < 128  # there is writing

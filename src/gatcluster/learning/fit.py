@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from gatcluster.config import Settings
 from gatcluster.data.images import ImageSet
-from gatcluster.errors import ConvergenceWarning, InputError
+from gatcluster.devices import check_device
+from gatcluster.errors import ConvergenceWarning
 from gatcluster.learning.callbacks import Callback, StopWhenSettled
 from gatcluster.learning.fast import learn_fast
 from gatcluster.learning.history import Record
@@ -64,12 +64,7 @@ def fit(
 
 def check_fittable(settings: Settings) -> None:
     """Refuse, before anything is written, a device that is not there and images too small for the network."""
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device 'cuda' was asked for, but no CUDA device is available: give 'auto' or 'cpu'")
-    if settings.device == "mps" and not torch.backends.mps.is_available():
-        raise InputError("device 'mps' was asked for, but is not available: give 'auto' or 'cpu'")
-    if settings.precision == "16-mixed" and not torch.cuda.is_available():
-        raise InputError("precision '16-mixed' needs a CUDA device: give '32-true' or 'bf16-mixed'")
+    check_device(settings.device, settings.precision)
     build_network(settings)
 
 

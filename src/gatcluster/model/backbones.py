@@ -97,6 +97,16 @@ def least_side(layers: Layers) -> int:
     return side
 
 
+def check_size(preset: str, size: tuple[int, int]) -> None:
+    """Refuse images of a height or width too small for a preset."""
+    least = least_side(BACKBONES[preset])
+    if min(size) < least:
+        raise InputError(
+            f"images of {size[0]}x{size[1]} pixels are too small for preset '{preset}': "
+            f"each side must be at least {least}. Give a larger size, or no preset."
+        )
+
+
 class Backbone(nn.Sequential):
     """A stack of layers that knows the shape of the map it makes.
 
@@ -123,13 +133,8 @@ def _conv_bn_relu(in_channels: int, out_channels: int, kernel: int, padding: int
 
 def paper_backbone(preset: str, in_channels: int, n_clusters: int, size: tuple[int, int]) -> Backbone:
     """One of the paper's backbones for images of ``size`` (height, width)."""
+    check_size(preset, size)
     table = BACKBONES[preset]
-    least = least_side(table)
-    if min(size) < least:
-        raise InputError(
-            f"images of {size[0]}x{size[1]} pixels are too small for preset '{preset}': "
-            f"each side must be at least {least}. Give a larger size, or no preset."
-        )
     modules: list[nn.Module] = []
     channels = in_channels
     for layer in table:

@@ -16,6 +16,7 @@ _GAP: Final = 4
 _MARGIN: Final = 96  # for the text at the left
 _COLUMNS: Final = 12
 _MOST_ROWS: Final = 100
+_LAST_LINE: Final = 28  # height of the line that says how many clusters have no row
 _PAPER: Final = (255, 255, 255)
 _INK: Final = (40, 40, 40)
 _FAINT: Final = (120, 120, 120)
@@ -30,8 +31,10 @@ def contact_sheet(images: ImageSet, label_features: NDArray[np.float32]) -> byte
     """
     clusters, confidence = label_features.argmax(axis=1), label_features.max(axis=1)
     rows = min(label_features.shape[1], _MOST_ROWS)
+    left_out = label_features.shape[1] - rows
     step = _TILE + _GAP
-    sheet = Image.new("RGB", (_MARGIN + _COLUMNS * step + _GAP, rows * step + _GAP), _PAPER)
+    height = rows * step + _GAP + (_LAST_LINE if left_out else 0)
+    sheet = Image.new("RGB", (_MARGIN + _COLUMNS * step + _GAP, height), _PAPER)
     draw = ImageDraw.Draw(sheet)
     font, small = ImageFont.load_default(16), ImageFont.load_default(11)
     for cluster in range(rows):
@@ -42,6 +45,8 @@ def contact_sheet(images: ImageSet, label_features: NDArray[np.float32]) -> byte
         surest = members[np.argsort(-confidence[members], kind="stable")][:_COLUMNS]
         for column, index in enumerate(surest):
             sheet.paste(_thumbnail(images, int(index)), (_MARGIN + column * step, top))
+    if left_out:
+        draw.text((12, rows * step + _GAP), f"and {left_out:,} more clusters", _INK, font)
     buffer = io.BytesIO()
     sheet.save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
