@@ -99,7 +99,7 @@ def map_figure(label_features: NDArray[np.floating], labels: Sequence[str] | Non
         # Thousands of vectors make a file that no viewer likes: then the points, and only they, are a picture.
         x, y = places[of_kind == kind].T
         axes.scatter(
-            x, y, s=area, c=colour, marker=marker, alpha=0.6, linewidths=0, label=text,
+            x, y, s=area, c=colour, marker=marker, alpha=0.6 if n < 10_000 else 0.3, linewidths=0, label=text,
             rasterized=n > 3000,
         )  # fmt: skip
     spelled = k <= 24  # beyond, there is room for the numbers of the clusters alone
@@ -132,11 +132,12 @@ def curves_figure(history: Sequence[Record], n_clusters: int) -> Figure:
     panels = figure.subplots(2, 2, sharex=True)
     losses, confidence, evenness, changed = panels.ravel()
     at = np.array([record.iteration for record in history])
+    dots: dict[str, Any] = {"marker": "o", "markersize": 3} if len(at) < 3 else {}  # a line needs two ends
     for place, name in enumerate(name for name in _LOSS_NAMES if any(name in record.losses for record in history)):
         values = [record.losses.get(name, math.nan) for record in history]
         colour = _INK if name == "total" else COLOURS[place % len(COLOURS)]
         style = ("-", "--", "-.", ":")[place % 4] if name != "contrast" else (0, (1, 1))
-        losses.plot(at, values, label=_LOSS_NAMES[name], color=colour, linestyle=style, linewidth=1.1)
+        losses.plot(at, values, label=_LOSS_NAMES[name], color=colour, linestyle=style, linewidth=1.1, **dots)
     if all(value > 0 for record in history for value in record.losses.values()):
         losses.set_yscale("log")
     figure.legend(
@@ -151,7 +152,7 @@ def curves_figure(history: Sequence[Record], n_clusters: int) -> Figure:
         (changed, [record.changed for record in history], "images that changed cluster", COLOURS[1]),
     ):
         known = np.array([math.nan if value is None else value for value in followed], dtype=float)
-        axes.plot(at, known, color=colour, linewidth=1.1)
+        axes.plot(at, known, color=colour, linewidth=1.1, **dots)
         axes.set_ylim(0, 1.03)
         axes.set_ylabel(title, fontsize=_TEXT)
     changed.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -160,7 +161,7 @@ def curves_figure(history: Sequence[Record], n_clusters: int) -> Figure:
         axes.set_xlabel("iteration", fontsize=_TEXT)
     for axes in panels.ravel():
         _plain_axes(axes)
-        axes.set_xlim(0, at[-1] if len(at) else 1)
+        axes.set_xlim(0, at[-1] * (1.05 if dots else 1) if len(at) else 1)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         _mark_stages(axes, history, named=axes is losses)
     return figure
