@@ -17,6 +17,8 @@ from PIL import Image
 from gatcluster.model.inference import attention_maps
 from gatcluster.prepare import read_like
 from gatcluster.report.circular_map import circular_map
+from gatcluster.runs.curation import read_curation
+from gatcluster.runs.export import export_run
 from gatcluster.runs.folder import load_run
 
 if TYPE_CHECKING:
@@ -165,8 +167,8 @@ def test_arrows_move_between_images_enter_opens_one_and_escape_closes_it(opener,
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Escape")
-    page.wait_for_selector("dialog:not([open])", state="attached")
-    assert page.evaluate("document.activeElement.dataset.at") == "2"  # focus follows to where the reader went
+    page.wait_for_selector(".thumb[data-at='2']:focus")  # focus follows to where the reader went
+    assert page.locator("#picture").is_hidden()
 
 
 def open_image(page: Page, index: int) -> None:
@@ -405,6 +407,12 @@ def test_what_the_reader_decides_is_kept_and_can_be_taken_along(opener, fitted, 
         "merge": [[0, 2]],
         "wrong": [names[odd]],
     }
+    # And `gatcluster export --curation` applies it.
+    curation = read_curation(tmp_path / "curation.json", K, names)
+    done = export_run(load_run(fitted.run), "csv", tmp_path / "clusters.csv", curation)
+    assert (done.left_out_wrong, done.n_images) == (1, N - 1)
+    assert [group.clusters for group in done.groups] == [[0, 2], [1]]
+    assert done.groups[1].name == "cats <3"
 
 
 def test_a_curation_can_be_opened_and_one_of_another_run_is_refused(opener, fitted, tmp_path):

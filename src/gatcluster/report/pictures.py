@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 from gatcluster.prepare import read_like
 from gatcluster.runs.folder import RunFolder
+from gatcluster.runs.source import positions_among, source_path
 
 
 @dataclass(frozen=True)
@@ -39,28 +38,14 @@ def pictures_of(run: RunFolder, on_progress: OnProgress | None = None) -> tuple[
     source, names = run.config()["source"], run.clusters()[0]
     if source is None:
         return None, "The images came from Python and are not kept with the run, so none are shown."
+    path = source_path(run, source)
     try:
-        images = read_like(Path(source), run.settings().images, on_progress, run.source_format())
+        images = read_like(path, run.settings().images, on_progress, run.source_format())
     except InputError as error:
         return None, f"The images could not be read again, so none are shown: {error}."
-    places = places_of(names, images.names)
+    places = positions_among(images.names, names)
     missing = int((places < 0).sum())
     if missing == len(names):
-        return None, f"None of the images is in {source} any more, so none are shown."
-    note = (
-        f"{missing:,} of the {len(names):,} images are no longer in {source}; they are shown blank." if missing else ""
-    )
-    return Pictures(images, places, Path(source)), note
-
-
-def places_of(names: Sequence[str], found: Sequence[str]) -> NDArray[np.int64]:
-    """Where each name is among those found; -1 where it is not. Equal names keep their order.
-
-    >>> places_of(["b", "a", "b", "c"], ["a", "b", "b"]).tolist()
-    [1, 0, 2, -1]
-    """
-    by_name: dict[str, deque[int]] = defaultdict(deque)
-    for place, name in enumerate(found):
-        by_name[name].append(place)
-    places = [by_name[name].popleft() if by_name.get(name) else -1 for name in names]
-    return np.array(places, dtype=np.int64)
+        return None, f"None of the images is in {path} any more, so none are shown."
+    note = f"{missing:,} of the {len(names):,} images are no longer in {path}; they are shown blank." if missing else ""
+    return Pictures(images, places, path), note

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ INDEX: Final = "index.html"
 _DATA: Final = "data"
 _THUMBNAILS: Final = "thumbnails"
 _NO_LABEL: Final = 65535
+_IMAGES_AT_ONCE: Final = 4096  # between two signs of progress
 
 
 def write_report(run: RunFolder, pictures: Pictures | None, note: str = "", on_done: OnDone | None = None) -> Path:
@@ -98,7 +100,8 @@ def _write_data(folder: Path, run: RunFolder, pictures: Pictures | None, note: s
         "n_moments": len(snapshots.stages) if snapshots else 0,
     }
     if pictures is not None:
-        gaussians = _gaussians(run, pictures)
+        first_half = None if on_done is None else partial(_report_half, on_done, 0)
+        gaussians = _gaussians(run, pictures, first_half)
         write_bytes(data / "attention.js", numbers_script("attention", in_16_bits(gaussians)))
         # Where the rows and columns of the feature map lie in the image, in pixels of what the network saw.
         rows, columns = map_axes(run.network().backbone)
@@ -106,7 +109,8 @@ def _write_data(folder: Path, run: RunFolder, pictures: Pictures | None, note: s
         summary["attention"] = {"rows": rows._asdict(), "columns": columns._asdict(), "alpha": alpha}
         summary["original"] = _original(run, pictures.folder, names)
         summary["missing"] = int((pictures.places < 0).sum())
-        sheets = write_sheets(folder / _THUMBNAILS, pictures.images, pictures.places[order], on_done)
+        second_half = None if on_done is None else partial(_report_half, on_done, 1)
+        sheets = write_sheets(folder / _THUMBNAILS, pictures.images, pictures.places[order], second_half)
         summary["sheets"] = sheets.as_json()
     write_bytes(data / "clusters.js", numbers_script("clusters", clusters.astype(np.uint16)))
     write_bytes(data / "confidence.js", numbers_script("confidence", confidence.astype(np.float32)))
@@ -139,12 +143,21 @@ def _write_moments(data: Path, snapshots: Snapshots) -> None:
     write_bytes(data / "stages.js", values_script("stages", tree))
 
 
-def _gaussians(run: RunFolder, pictures: Pictures) -> NDArray[np.float32]:
+def _report_half(on_done: OnDone, half: int, done: int, total: int) -> None:
+    """Attention maps are the first half of the work, thumbnails the second."""
+    on_done((half * total + done) // 2, total)
+
+
+def _gaussians(run: RunFolder, pictures: Pictures, on_done: OnDone | None) -> NDArray[np.float32]:
     """Centre and variance of every image's attention, (N, 3); zeros where an image is no longer there."""
+    network, settings = run.network(), run.settings()
     found = np.flatnonzero(pictures.places >= 0)
     gaussians = np.zeros((len(pictures.places), 3), dtype=np.float32)
-    if len(found):
-        gaussians[found] = attention_gaussians(run.network(), pictures.images, run.settings(), pictures.places[found])
+    for start in range(0, len(found), _IMAGES_AT_ONCE):
+        part = found[start : start + _IMAGES_AT_ONCE]
+        gaussians[part] = attention_gaussians(network, pictures.images, settings, pictures.places[part])
+        if on_done is not None:
+            on_done(start + len(part), len(found))
     return gaussians
 
 

@@ -107,6 +107,12 @@ def picture_of(images: ImageSet, index: int) -> Image.Image:
     return Image.fromarray(pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., 0]).convert("RGB")
 
 
+def source_path(run: RunFolder, source: str) -> Path:
+    """Where the source of a run is now: the demo's images move with its run."""
+    path = Path(source)
+    return run.path / DEMO_IMAGES if path.name == DEMO_IMAGES and not path.exists() else path
+
+
 def run_images(run: RunFolder) -> RunImages:
     """Where the images of a run are. Some may be gone, but not all."""
     source = run.config()["source"]
@@ -115,18 +121,16 @@ def run_images(run: RunFolder) -> RunImages:
             f"{run.path} does not know where its images came from, because it was fitted on an array: "
             "only runs of `gatcluster fit` can show or export images"
         )
-    path = Path(source)
-    if path.name == DEMO_IMAGES and not path.exists():
-        path = run.path / DEMO_IMAGES  # the demo's images move with its run
+    path = source_path(run, source)
     found = find_images(path, run.source_format())
     names, _ = run.clusters()
-    positions = _positions(found.names, names)
+    positions = positions_among(found.names, names)
     if (positions == _GONE).all():
         raise InputError(f"{path} changed since the run: none of its {len(names)} images is there, such as {names[0]}")
     return RunImages(found, positions, run.settings().images)
 
 
-def _positions(found: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
+def positions_among(found: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
     """Where each name comes among those found, -1 where it does not; a name that comes twice is two images."""
     places: dict[str, deque[int]] = defaultdict(deque)
     for place, name in enumerate(found):

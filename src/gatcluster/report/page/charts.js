@@ -139,6 +139,11 @@
         }
         const line = make("path", { class: "line", d: path(chart.xs, values, { x, y }) });
         line.style.stroke = colour;
+        if (known.length === 1) {
+          const point = make("circle", { cx: x(chart.xs[0]), cy: y(known[0]), r: 3.5 }); // a line needs two
+          point.style.fill = colour;
+          parts.push(point);
+        }
         return [...parts, line];
       },
       read: (index) => `${chart.tell(index)}: ${values[index] === null ? "nothing" : format(values[index])}`,
