@@ -583,18 +583,18 @@ def test_a_failure_while_writing_takes_everything_away_again(desk, gatcluster, m
     before = tree(desk)
     outcome = gatcluster("fit", "photos", "-k", 2, "-o", "new/out", "--epochs", 1)
     assert outcome.code == 2
-    assert outcome.err.splitlines()[-1] == "error: cannot write to new/out: No space left on device"
+    assert outcome.err.splitlines()[-1].startswith("error: cannot write to new/out: No space left on device")
     assert set(tree(desk)) - set(before) <= {"new"}
 
 
 # --- Ctrl-C ---
 
 
-def test_an_interruption_ends_with_130_and_leaves_nothing(desk, gatcluster, monkeypatch):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+def test_an_interruption_while_images_are_read_ends_with_130_and_leaves_nothing(desk, gatcluster, monkeypatch):
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("gatcluster.workflow.fit", interrupted)
+    monkeypatch.setattr("gatcluster.resume.prepare", interrupted)
     before = tree(desk)
     assert_refused(gatcluster("fit", "photos", "-k", 2, "-o", "out"), "interrupted", code=130)
     assert tree(desk) == before
@@ -619,6 +619,6 @@ def test_control_c_during_training_ends_with_130_without_a_traceback(trained, tm
         process.kill()
     assert process.returncode == 130
     assert out == ""
-    assert err.splitlines()[-1] == "error: interrupted"
+    assert err.splitlines()[-1] == "error: interrupted: `gatcluster fit --resume out` goes on from here"
     assert "Traceback" not in err
-    assert tree(tmp_path) == {}
+    assert {"out/resume.json", "out/checkpoints", "out/history.jsonl"} <= set(tree(tmp_path))
