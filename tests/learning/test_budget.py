@@ -113,3 +113,19 @@ def test_share_spent_never_falls_and_stays_between_0_and_1(steps, epochs, end):
         assert list(column) == sorted(column)
         assert column[0] >= 0
         assert column[-1] <= 1
+
+
+def test_what_is_kept_back_shortens_training_and_is_remembered():
+    clock = FakeClock(now=0.0)
+    budget = TimeBudget(100, clock)
+    budget.keep_back(20)
+    budget.keep_back(10)  # less than what is kept already
+    clock.now += 40
+    assert budget.spent == pytest.approx(0.5)
+    again = TimeBudget(100, clock)
+    again.restore(budget.state())
+    assert again.spent == pytest.approx(0.5)
+    clock.now += 40
+    assert budget.spent == again.spent == 1
+    budget.keep_back(1000)  # half of the time is for training, whatever follows
+    assert budget.state()["kept_back"] == 50

@@ -39,6 +39,9 @@ class EpochBudget:
         """The share of the epochs that are over."""
         return _share(self._done, self.epochs)
 
+    def keep_back(self, seconds: float) -> None:
+        """Nothing to keep: what follows training takes no epochs."""
+
     def state(self) -> State:
         """What is used up."""
         return {"done": self._done}
@@ -55,22 +58,28 @@ class TimeBudget:
         self.seconds = seconds
         self._clock = clock
         self._start = clock()
+        self._kept_back = 0.0
 
     def spend(self, epochs: float) -> None:
         """Nothing to note: time passes by itself."""
 
+    def keep_back(self, seconds: float) -> None:
+        """Leave at least so many of the seconds to what follows training, but never more than half of them all."""
+        self._kept_back = max(self._kept_back, min(seconds, self.seconds / 2))
+
     @property
     def spent(self) -> float:
-        """The share of the time that has passed."""
-        return _share(self._clock() - self._start, self.seconds)
+        """The share of the time for training that has passed."""
+        return _share(self._clock() - self._start, self.seconds - self._kept_back)
 
     def state(self) -> State:
-        """The seconds that are used up."""
-        return {"seconds": self._clock() - self._start}
+        """The seconds that are used up, and those kept back."""
+        return {"seconds": self._clock() - self._start, "kept_back": self._kept_back}
 
     def restore(self, state: State) -> None:
         """Go on with the rest: the time in which nothing ran does not count."""
         self._start = self._clock() - float(state["seconds"])
+        self._kept_back = float(state["kept_back"])
 
 
 class StageBudget:

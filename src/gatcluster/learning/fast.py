@@ -7,6 +7,7 @@ label head's, as in the paper.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ from gatcluster.model.network import GATNetwork, NetworkOutput
 
 _RISING_STEPS = 20  # in which the learning rate of a stage grows to its full height
 _LEAST_BATCH = 16
+_LOOKS_AT_THE_END = 2
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 _PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
@@ -53,22 +55,23 @@ def learn_fast(training: Training) -> None:
         learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
         course.end_warm_up()
         training.end_stage()
-    while course.round < settings.rounds:
-        end = settings.warm_up_share + (1 - settings.warm_up_share) * (course.round + 1) / settings.rounds
+    share_of_round = (1 - settings.warm_up_share) / settings.rounds
+    while not course.over:
         cut = course.cut
         if cut is None:
-            if course.parts_before is not None and training.budget.spent >= end:
-                course.end_round()  # the graph took the time of this round
-                continue
-            cut = course.make(learner.cut(course.parts_before))
+            before = training.budget.spent
+            cut = learner.cut(course.parts_before)
+            course.make(cut, training.budget.spent - before)
             training.end_stage()
+        # A further cut must leave at least as much time to learn it as it takes.
+        is_last = course.round == settings.rounds - 1 or share_of_round < 2 * course.cost_of_cut
+        end = 1.0 if is_last else settings.warm_up_share + share_of_round * (course.round + 1)
         if not training.stopped:
-            is_last = course.round == settings.rounds - 1
             learner.learn_partition(cut, StageBudget(training.budget, end), is_last)
         if training.stopped:  # only now: even after a stop in the warm-up the heads know some partition
             training.end_stage()
             break
-        course.end_round()
+        course.end_round(is_last)
         training.end_stage()
     refresh_statistics(training.network, training.images, training.settings)
 
@@ -125,8 +128,11 @@ class _FastLearner:
         """
         training, settings = self.training, self.settings
         training.report_progress("neighbour graph")
+        began = time.monotonic()
         refresh_statistics(training.network, training.images, training.settings)
         embedding = infer(training.network, training.network.embedding, training.images, training.settings)
+        # Once training is over all images are looked at again, for their clusters and for the report.
+        training.budget.keep_back(_LOOKS_AT_THE_END * (time.monotonic() - began))
         landmarks = choose_landmarks(len(embedding), settings.landmarks, training.random)
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))

@@ -29,21 +29,24 @@ class FastCourse:
     def __init__(self) -> None:
         self.warmed_up = False
         self.round = 0
+        self.over = False
         self.cut: Cut | None = None  # of this round, once it is made
         self.parts_before: NDArray[np.int64] | None = None  # (N,), of the last cut
+        self.cost_of_cut = 0.0  # share of the whole budget that the last cut took; nothing where epochs are counted
 
     def end_warm_up(self) -> None:
         """The first round begins."""
         self.warmed_up = True
 
-    def end_round(self) -> None:
-        """The next round cuts the graph anew."""
+    def end_round(self, is_last: bool) -> None:
+        """The next round, if there is one, cuts the graph anew."""
         self.round += 1
         self.cut = None
+        self.over = is_last
 
-    def make(self, cut: Cut) -> Cut:
-        """Let the round learn this cut."""
-        self.cut, self.parts_before = cut, cut.partition.parts
+    def make(self, cut: Cut, cost: float) -> Cut:
+        """Let the round learn this cut, which took so much of the budget."""
+        self.cut, self.parts_before, self.cost_of_cut = cut, cut.partition.parts, cost
         return cut
 
     def state(self) -> State:
@@ -51,6 +54,8 @@ class FastCourse:
         return {
             "warmed_up": self.warmed_up,
             "round": self.round,
+            "over": self.over,
+            "cost_of_cut": self.cost_of_cut,
             "parts_before": None if self.parts_before is None else self.parts_before.astype(np.int32),
             "cut": None
             if self.cut is None
@@ -60,6 +65,8 @@ class FastCourse:
     def restore(self, state: State) -> None:
         """Go on with the same partition."""
         self.warmed_up, self.round = bool(state["warmed_up"]), int(state["round"])
+        self.over = bool(state["over"])
+        self.cost_of_cut = float(state["cost_of_cut"])
         before, cut = state["parts_before"], state["cut"]
         self.parts_before = None if before is None else before.astype(np.int64)
         if cut is not None:

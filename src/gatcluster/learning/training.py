@@ -25,7 +25,7 @@ from gatcluster.learning.snapshots import SnapshotKeeper
 from gatcluster.learning.state import Parts, RandomState, State, StateKeeper
 from gatcluster.model.network import build_network
 
-# Kept back from a time budget for what follows training: every image's cluster, and writing the run.
+# Kept back at least, of a time budget, for what follows training: every image's cluster, and writing the run.
 _SHARE_FOR_THE_END = 0.03
 
 
@@ -57,10 +57,11 @@ class Training:
         self.network = build_network(settings).to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         training = settings.training
         self.budget: EpochBudget | TimeBudget = (
-            TimeBudget(training.minutes * 60 * (1 - _SHARE_FOR_THE_END))
+            TimeBudget(training.minutes * 60)
             if training.minutes is not None
             else EpochBudget(training.epochs or 0)
         )
+        self.budget.keep_back(_SHARE_FOR_THE_END * 60 * (training.minutes or 0))
         self.random = np.random.default_rng(settings.seed)  # orders, and the starts of k-means
         self.transformation_random = torch.Generator(self.fabric.device).manual_seed(settings.seed)
         self.clusters = np.full(len(images), -1)  # of each image when last seen; -1: not seen yet
