@@ -8,7 +8,7 @@ DEMO_RUN ?= demo-run
 DEMO_OPTIONS ?=
 PYTEST_OPTIONS ?=
 
-.PHONY: demo test check bench bench-data bench-quality bench-ablation clean
+.PHONY: demo test check bench bench-report bench-data bench-quality bench-ablation clean
 
 demo: $(USER_STAMP)  ## cluster 1,797 handwritten digits and compare with k-means
 	$(BIN)/gatcluster demo -o $(DEMO_RUN) --overwrite $(DEMO_OPTIONS)
@@ -26,6 +26,9 @@ bench: $(DEV_STAMP)  ## measurements, printed as ratios
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/presets.py
+
+bench-report: $(DEV_STAMP)  ## size, speed and memory of the report of 60,000 images, in a real Chromium
+	$(BIN)/python benchmarks/report.py
 
 bench-data: $(DEV_STAMP)  ## what reading costs, on a folder of photos: make bench-data DATA=DIR
 	$(BIN)/python benchmarks/data.py --data $(DATA)

@@ -229,6 +229,19 @@ def test_attention_is_the_networks_own_map_in_its_place(opener, fitted):
     assert_allclose(found, expected, atol=0.02)
 
 
+@pytest.mark.parametrize("height", [420, 900])
+def test_the_attention_lies_over_the_whole_image_however_low_the_window(opener, fitted, height):
+    page = opener(fitted.run, viewport={"width": 1280, "height": height}).page
+    open_image(page, 40)
+    page.check("#attention-on")
+    boxes = [page.locator(part).bounding_box() for part in ("#picture-frame", "#picture-tile", "#picture-attention")]
+    rows, columns = load_run(fitted.run).settings().images.size
+    for box in boxes:
+        assert box == pytest.approx(boxes[0], abs=1)
+        assert box["width"] / box["height"] == pytest.approx(columns / rows, rel=0.02)
+        assert box["height"] < 0.7 * height
+
+
 def test_the_map_places_every_image_by_the_papers_formula(opener, fitted):
     page = opener(fitted.run, "#map").page
     _, features = run_values(fitted.run)

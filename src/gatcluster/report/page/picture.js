@@ -181,7 +181,7 @@
     tile.dataset.image = image;
     tile.setAttribute("aria-label", g.describe(image));
     const layout = g.run.summary;
-    g.find("picture-frame").style.aspectRatio = `${layout.width} / ${layout.height}`;
+    g.find("picture-frame").style.setProperty("--ratio", String(layout.width / layout.height));
     tile.width = tile.height = 0;
     g.repaint(tile);
     const original = g.find("picture-original");
