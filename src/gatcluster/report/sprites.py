@@ -99,4 +99,4 @@ def _save(sheet: Image.Image, path: Path, layout: Sheets) -> None:
     elif max(layout.tile_width, layout.tile_height) <= _LOSSLESS_SIDE:
         sheet.save(path, lossless=True)
     else:
-        sheet.save(path, quality=_QUALITY, method=4)
+        sheet.save(path, quality=_QUALITY, method=2)
