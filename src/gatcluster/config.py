@@ -117,6 +117,7 @@ class Settings(_Strict):
     seed: int = Field(ge=0, lt=2**32)
     device: Device = "auto"
     precision: Precision = "32-true"
+    watch: bool = True  # leave out steps that are not finite, revive empty clusters
     images: ImageSettings
     network: NetworkSettings
     loss_weights: LossWeights = LossWeights()
@@ -254,6 +255,7 @@ def make_settings(
     loss_weights: LossWeights | None = None,
     patience: int | None = None,
     passes: int | None = None,
+    watch: bool = True,
 ) -> Settings:
     """Complete settings from a user's choices; ``None`` leaves a choice to the recipe and the preset."""
     check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience, passes)
@@ -284,6 +286,7 @@ def make_settings(
             "seed": seed,
             "device": device,
             "precision": precision,
+            "watch": watch,
             "images": images.model_dump(),
             "network": {"preset": preset},
             "loss_weights": (loss_weights or RECIPE_LOSS_WEIGHTS[recipe]).model_dump(),

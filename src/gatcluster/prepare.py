@@ -55,6 +55,7 @@ def prepare(
     loss_weights: LossWeights | None = None,
     patience: int | None = None,
     passes: int | None = None,
+    watch: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[ImageSet, Settings]:
     """Read the images of ``source`` and complete the settings for them.
@@ -104,6 +105,7 @@ def prepare(
         loss_weights=loss_weights,
         patience=patience,
         passes=passes,
+        watch=watch,
     )
     return images, settings
 

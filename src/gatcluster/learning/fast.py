@@ -31,7 +31,7 @@ from gatcluster.learning.neighbours import (
     renumbered,
 )
 from gatcluster.learning.normalisation import refresh_statistics
-from gatcluster.learning.state import ModuleState, OptimizerState
+from gatcluster.learning.revival import with_all_parts
 from gatcluster.learning.training import Training
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
@@ -105,8 +105,7 @@ class _FastLearner:
         n_images = len(training.images)
         sub_batch = training.settings.training.sub_batch
         self.n = min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
-        training.parts.add("network", ModuleState(module))
-        training.parts.add("optimizer", OptimizerState(*optimizers))
+        training.take_in(module, *optimizers)
         self.batches = training.parts.add("batches", RandomBatches(n_images, self.n, training.random))
 
     def warm_up(self, budget: StageBudget) -> None:
@@ -138,6 +137,10 @@ class _FastLearner:
         seed = int(training.random.integers(2**31))
         k = training.settings.n_clusters
         partition = agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed, landmarks)
+        if training.settings.watch:
+            partition, revived = with_all_parts(partition, embedding, k, seed)
+            for part in revived:
+                training.note_action(f"revived part {part} of the graph, which was empty, with half of the largest")
         if parts_before is None:
             self.prime_heads(partition)
         else:
@@ -229,9 +232,12 @@ class _FastLearner:
                 result = step(batch)
                 _set_rates(self.optimizers, stage.rate)
                 training.fabric.backward(result.loss)
-                for optimizer in self.optimizers:
-                    optimizer.step()
-                stage.add(batch, result)
+                if training.allows_step(result.loss):
+                    for optimizer in self.optimizers:
+                        optimizer.step()
+                    stage.add(batch, result)
+                else:
+                    stage.skip()
                 budget.spend(self.n / n_images)
                 training.end_step(name)
             training.finish_iteration(

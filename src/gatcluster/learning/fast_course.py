@@ -95,13 +95,20 @@ class FastStage:
     def open_record(self) -> None:
         """Steps from here on belong to a new record."""
         self.began = time.monotonic()
+        self.steps = 0  # since the last record
         self._batches: list[Indices] = []
         self._losses: dict[str, list[Tensor]] = {}
         self._features: list[Tensor] = []
 
+    def skip(self) -> None:
+        """Note a step that was left out."""
+        self.taken += 1
+        self.steps += 1
+
     def add(self, batch: Indices, step: Step) -> None:
         """Note a step, without its graph."""
         self.taken += 1
+        self.steps += 1
         self._batches.append(batch)
         for name, loss in step.parts_of_loss.items():
             self._losses.setdefault(name, []).append(loss.detach())
@@ -113,14 +120,9 @@ class FastStage:
         self.records += 1
         self.open_record()
 
-    @property
-    def steps(self) -> int:
-        """Steps since the last record."""
-        return len(self._batches)
-
     def batch(self) -> Indices:
-        """The images of these steps."""
-        return np.concatenate(self._batches)
+        """The images of these steps, without those that were left out."""
+        return np.concatenate([np.empty(0, np.int64), *self._batches])
 
     def mean_losses(self) -> dict[str, float]:
         """Over these steps."""
@@ -138,6 +140,7 @@ class FastStage:
             "records": self.records,
             "rate": self.rate,
             "seconds": time.monotonic() - self.began,
+            "steps": self.steps,
             "batches": [batch.astype(np.int32) for batch in self._batches],
             "losses": {name: torch.stack(losses) for name, losses in self._losses.items()},
             "features": self._features,
@@ -149,6 +152,7 @@ class FastStage:
         self.taken, self.records = int(state["taken"]), int(state["records"])
         self.rate = float(state["rate"])
         self.began = time.monotonic() - float(state["seconds"])
+        self.steps = int(state["steps"])
         self._batches = [batch.astype(np.int64) for batch in state["batches"]]
         self._losses = {name: list(losses) for name, losses in state["losses"].items()}
         self._features = list(state["features"])

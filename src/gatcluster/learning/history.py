@@ -22,6 +22,10 @@ class Record:
     entropy: float | None = None  # of the mean label feature, in nats: log k is an even use of the clusters
     changed: float | None = None  # share of the batch that is in another cluster than when last seen
     relation_fallbacks: int = 0  # so far: batches whose relations fell back to identity
+    gradient_norm: float | None = None  # the largest of the iteration's steps; None where it is not measured
+    skipped_steps: int = 0  # steps of the iteration that were left out because they were not finite
+    findings: list[str] = field(default_factory=list)  # what the watch saw, by the names of ``watch.CONDITIONS``
+    actions: list[str] = field(default_factory=list)  # what was done about it, in words
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data."""

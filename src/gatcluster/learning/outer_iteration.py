@@ -47,17 +47,22 @@ class OuterIteration:
         self.targets = targets
         self.sub_batches = sub_batches
         self.steps = 0
+        self._sound = 0  # of them, without those that were left out
         self.began = time.monotonic()
         self._sums = torch.zeros(len(Losses._fields), device=device)
 
-    def add(self, losses: Losses) -> None:
-        """Note the losses of a step."""
-        self._sums += torch.stack(losses)
+    def add(self, losses: Losses | None) -> None:
+        """Note the losses of a step; None for one that was left out."""
+        if losses is not None:
+            self._sums += torch.stack(losses)
+            self._sound += 1
         self.steps += 1
 
     def mean_losses(self) -> dict[str, float]:
-        """Over the steps so far."""
-        return dict(zip(Losses._fields, (self._sums / self.steps).tolist(), strict=True))
+        """Over the steps so far; nothing if all were left out."""
+        if not self._sound:
+            return {}
+        return dict(zip(Losses._fields, (self._sums / self._sound).tolist(), strict=True))
 
 
 class Course:
@@ -98,6 +103,7 @@ class Course:
                 "targets": now.targets._asdict(),
                 "sub_batches": now.sub_batches.state(),
                 "steps": now.steps,
+                "sound": now._sound,
                 "sums": now._sums,
                 "seconds": time.monotonic() - now.began,
             }
@@ -109,6 +115,6 @@ class Course:
         if (kept := state["current"]) is not None:
             now = self.begin(kept["batch"], kept["label_features"], Targets(**kept["targets"]))
             now.sub_batches.restore(kept["sub_batches"])
-            now.steps = int(kept["steps"])
+            now.steps, now._sound = int(kept["steps"]), int(kept["sound"])
             now._sums += kept["sums"].to(self._device)
             now.began -= float(kept["seconds"])

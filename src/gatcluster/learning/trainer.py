@@ -16,7 +16,6 @@ from gatcluster.learning.batches import Indices, RandomBatches
 from gatcluster.learning.budget import Budget
 from gatcluster.learning.losses import Losses, total_loss
 from gatcluster.learning.outer_iteration import Course, Targets
-from gatcluster.learning.state import ModuleState, OptimizerState
 from gatcluster.learning.targets import (
     balanced_targets,
     cluster_label_features,
@@ -54,8 +53,7 @@ class Trainer(Training):
         steps_per_epoch = n_images // settings.batch_size * steps_per_batch
 
         # What is added to the parts of the training goes on from where it was, if this is a resumed run.
-        self.parts.add("network", ModuleState(self.network))
-        self.parts.add("optimizer", OptimizerState(adam))
+        self.take_in(self.network, adam)
         batches = self.parts.add("batches", RandomBatches(n_images, settings.batch_size, self.random))
         course = self.parts.add(
             "course", Course(settings.batch_size, settings.sub_batch, self.random, self.fabric.device)
@@ -104,8 +102,8 @@ class Trainer(Training):
         batch: Indices,
         sub_batch: Indices,
         targets: Targets,
-    ) -> Losses:
-        """One step of Adam on Eq. "L_total"; returns the losses, without their graph."""
+    ) -> Losses | None:
+        """One step of Adam on Eq. "L_total"; returns the losses, without their graph; None if they are not finite."""
         positions = torch.from_numpy(sub_batch)
         device = self.fabric.device
         output = model(self.transformed(batch[sub_batch]))
@@ -119,5 +117,7 @@ class Trainer(Training):
         )
         optimizer.zero_grad(set_to_none=True)
         self.fabric.backward(losses.total)
+        if not self.allows_step(losses.total):
+            return None
         optimizer.step()
         return Losses(*(loss.detach() for loss in losses))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatcluster.config import Settings
 from gatcluster.data.augment import transform
@@ -19,14 +20,18 @@ from gatcluster.errors import InputError
 from gatcluster.learning.batches import Indices
 from gatcluster.learning.budget import EpochBudget, TimeBudget
 from gatcluster.learning.callbacks import Callback, Progress
+from gatcluster.learning.guard import Guard
 from gatcluster.learning.history import Record
 from gatcluster.learning.losses import entropy_loss
+from gatcluster.learning.revival import EmptyClusters, revive_output
 from gatcluster.learning.snapshots import SnapshotKeeper
-from gatcluster.learning.state import Parts, RandomState, State, StateKeeper
+from gatcluster.learning.state import ModuleState, OptimizerState, Parts, RandomState, State, StateKeeper
+from gatcluster.learning.watch import Watch
 from gatcluster.model.network import build_network
 
 # Kept back at least, of a time budget, for what follows training: every image's cluster, and writing the run.
 _SHARE_FOR_THE_END = 0.03
+_SEEN_SHARE = 0.9  # of the images, before a cluster without any counts as empty
 
 
 class Training:
@@ -57,9 +62,7 @@ class Training:
         self.network = build_network(settings).to(self.fabric.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         training = settings.training
         self.budget: EpochBudget | TimeBudget = (
-            TimeBudget(training.minutes * 60)
-            if training.minutes is not None
-            else EpochBudget(training.epochs or 0)
+            TimeBudget(training.minutes * 60) if training.minutes is not None else EpochBudget(training.epochs or 0)
         )
         self.budget.keep_back(_SHARE_FOR_THE_END * 60 * (training.minutes or 0))
         self.random = np.random.default_rng(settings.seed)  # orders, and the starts of k-means
@@ -68,6 +71,7 @@ class Training:
         self._start = time.monotonic()
         self._epochs = 0.0
         self._relation_fallbacks = 0
+        self._actions: list[str] = []  # since the last record
         self.snapshots = SnapshotKeeper(images, settings)
 
         self._keeper = keeper
@@ -78,6 +82,9 @@ class Training:
         self.parts.add("budget", self.budget)
         self.parts.add("random", RandomState(self.random, self.transformation_random))
         self.parts.add("snapshots", self.snapshots)
+        self._watch = self.parts.add("watch", Watch(len(images), settings.n_clusters))
+        self._empty = self.parts.add("empty clusters", EmptyClusters())
+        self._guard: Guard | None = None
         for number, callback in enumerate(callbacks):
             kind = type(callback)
             earlier = sum(type(other) is kind for other in callbacks[:number])
@@ -96,6 +103,22 @@ class Training:
         form = self.settings.images
         transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry)
         return transformed.contiguous(memory_format=torch.channels_last)
+
+    def take_in(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> None:
+        """Make the states of what learns parts of the training's, and guard its steps."""
+        self.parts.add("network", ModuleState(module))
+        self.parts.add("optimizer", OptimizerState(*optimizers))
+        if self.settings.watch:
+            scaled = self.settings.precision == "16-mixed"
+            self._guard = self.parts.add("guard", Guard(module, optimizers, scaled))
+
+    def allows_step(self, loss: Tensor) -> bool:
+        """Whether the optimisers may take their step, now that the gradients of ``loss`` are there."""
+        return self._guard is None or self._guard.allows_step(loss)
+
+    def note_action(self, action: str) -> None:
+        """Let the next record say what was done about something that went wrong."""
+        self._actions.append(action)
 
     def end_step(self, stage: str) -> None:
         """After every step of the optimisers: tell the callbacks, and let the state be kept."""
@@ -117,6 +140,7 @@ class Training:
             "relation_fallbacks": self._relation_fallbacks,
             "seconds": time.monotonic() - self._start,
             "precision": self.fabric.strategy.precision.state_dict(),
+            "actions": self._actions,
         }
 
     def restore(self, state: State) -> None:
@@ -127,6 +151,7 @@ class Training:
         self._relation_fallbacks = int(state["relation_fallbacks"])
         self._start = time.monotonic() - float(state["seconds"])
         self.fabric.strategy.precision.load_state_dict(state["precision"])
+        self._actions = [str(action) for action in state["actions"]]
 
     def report_progress(self, stage: str) -> None:
         """Tell the callbacks how far training is."""
@@ -158,6 +183,10 @@ class Training:
         """
         now = time.monotonic()
         self._epochs += epochs
+        self._revive_clusters(clustering.get("cluster_sizes", []))
+        guard = self._guard
+        if guard is not None and guard.went_back:
+            self.note_action(f"went back to the last good state {guard.went_back} times")
         epoch = math.ceil(self._epochs - 1e-6)
         record = Record(
             stage=stage,
@@ -167,13 +196,29 @@ class Training:
             learning_rate=learning_rate,
             seconds=now - self._start,
             images_per_second=n_trained / max(now - began, 1e-9),
+            gradient_norm=None if guard is None else guard.largest_gradient,
+            skipped_steps=0 if guard is None else guard.skipped,
+            actions=self._actions,
             **clustering,
         )
+        record = replace(record, findings=self._watch.look(record))
+        self._actions = []
+        if guard is not None:
+            guard.end_iteration()
         self.history.append(record)
         for callback in self.callbacks:
             callback.on_record(record)
         if clustering:
             self.snapshots.look(self.network, stage, self.budget.spent)
+
+    def _revive_clusters(self, sizes: list[int]) -> None:
+        """Revive clusters that stay empty; in recipe `fast` this is done where the graph is cut."""
+        if not self.settings.watch or self.settings.recipe != "paper" or sum(sizes) < _SEEN_SHARE * len(self.images):
+            return
+        for cluster in self._empty.to_revive(sizes, self.budget.spent):
+            largest = int(np.argmax(sizes))
+            revive_output(self.network, cluster, largest, seed=self.settings.seed + len(self.history))
+            self.note_action(f"revived cluster {cluster}, which was empty, with half of cluster {largest}")
 
     def clustering_figures(self, batch: Indices, label_features: Tensor, fell_back: bool = False) -> dict[str, Any]:
         """What a record says of clusters; also remembers where each image of the batch was.
