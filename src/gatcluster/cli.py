@@ -18,7 +18,7 @@ from gatcluster.cli_data import data_app
 from gatcluster.cli_export import export
 from gatcluster.cli_plot import plot
 from gatcluster.cli_report import NoReport, report
-from gatcluster.cli_resume import CheckpointMinutes, Resume, check_only_resume, interruptible
+from gatcluster.cli_resume import CheckpointMinutes, NoWatch, Resume, Strict, check_only_resume, interruptible
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
@@ -38,6 +38,7 @@ app.command()(report)
 
 _BAR_WIDTH = 24
 _INTERRUPTED = 130
+_TOO_FEW_CLUSTERS = 3
 
 
 class Recipe(str, Enum):  # noqa: D101
@@ -141,12 +142,14 @@ def fit(
     overwrite: Overwrite = False,
     resume: Resume = None,
     checkpoint_minutes: CheckpointMinutes = None,
+    no_watch: NoWatch = False,
+    strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn the clusters of a folder of images, and leave a run folder."""
     if resume is not None:
         check_only_resume(context)
-        _print_outcome(_resumed(resume, checkpoint_minutes), as_json)
+        _print_outcome(_resumed(resume, checkpoint_minutes), as_json, strict)
         return
     if source is None or clusters is None:
         raise InputError("give the images and how many clusters: gatcluster fit SOURCE -k NUMBER")
@@ -181,8 +184,9 @@ def fit(
             sub_batch=sub_batch,
             passes=passes,
             patience=patience,
+            watch=not no_watch,
         )
-    _print_outcome(summary, as_json)
+    _print_outcome(summary, as_json, strict)
 
 
 @app.command()
@@ -396,13 +400,15 @@ def _resumed(run: Path, checkpoint_minutes: float | None) -> Summary:
         return resume_run(run, progress, checkpoint_minutes, interruption)
 
 
-def _print_outcome(summary: Summary, as_json: bool) -> None:
+def _print_outcome(summary: Summary, as_json: bool, strict: bool) -> None:
     _print_warnings(summary)
     if as_json:
         print_json(summary.as_json())
     else:
         _print_summary(summary)
         _print_next_steps(summary)
+    if strict and 0 in summary.cluster_sizes:
+        raise Exit(_TOO_FEW_CLUSTERS)
 
 
 def _print_warnings(summary: Summary) -> None:

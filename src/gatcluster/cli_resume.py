@@ -1,4 +1,4 @@
-"""What `gatcluster fit` needs so that it can be interrupted and resumed."""
+"""What `gatcluster fit` needs so that it can be interrupted and resumed, and does not fail in silence."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ Resume = Annotated[
 CheckpointMinutes = Annotated[
     float | None, typer.Option(help="Keep the state of the training that often [default: 2].", min=0)
 ]
+
+NoWatch = Annotated[
+    bool,
+    typer.Option("--no-watch", help="Take steps that are not finite, and let empty clusters be; warn all the same."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 3 if a cluster is empty at the end.")]
 
 _WITH_RESUME = {"resume", "checkpoint_minutes", "as_json", "strict"}
 

@@ -95,6 +95,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Objects that look on while the network learns.
     verbose : bool, default=False
         Print a line now and then.
+    watch : bool, default=True
+        Leave out steps whose loss or gradient is not finite, and revive clusters that stay empty.
     run : path, default=None
         A folder for the run, as ``save`` writes it, that must not be there yet. While the network learns, its state is
         kept there every two minutes: :meth:`resume` goes on with a fit that was interrupted.
@@ -151,6 +153,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         patience: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool = False,
+        watch: bool = True,
         run: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -174,6 +177,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.patience = patience
         self.callbacks = callbacks
         self.verbose = verbose
+        self.watch = watch
         self.run = run
 
     def fit(self, X: Any, y: Any = None) -> GATCluster:
@@ -207,6 +211,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             learning_rate=self.learning_rate,
             loss_weights=self.loss_weights,
             patience=self.patience,
+            watch=self.watch,
         )
         if self.run is None:
             self._set_result(fit(images, settings, self._all_callbacks()), images)
@@ -340,6 +345,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             loss_weights=settings.loss_weights,
             precision=settings.precision,
             patience=settings.training.patience,
+            watch=settings.watch,
         )
         if settings.images.size[0] == 1:
             model.n_features_in_ = settings.images.size[1]

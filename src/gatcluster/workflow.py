@@ -24,6 +24,7 @@ from gatcluster.evaluation.metrics import Metrics, evaluate_clusters
 from gatcluster.evaluation.source_labels import check_lies_in_folders, labels_from_source
 from gatcluster.learning.fit import fit
 from gatcluster.learning.state import StateKeeper
+from gatcluster.learning.watch import counted, lasting
 from gatcluster.model.inference import label_features
 from gatcluster.prepare import read_like
 from gatcluster.report.contact_sheet import contact_sheet
@@ -58,6 +59,7 @@ class Summary:
     seconds: float
     skipped: int
     warnings: list[str]
+    findings: dict[str, int]  # what the watch found, and in how many iterations
     cache: str | None = None  # the folder in which the decoded images are kept
     cache_bytes: int = 0
     report: str | None = None  # the page to look at
@@ -171,6 +173,7 @@ def fit_images(
         run.write(result, images.names, source, images.skipped, source_format)
         write_bytes(run.path / CONTACT_SHEET, contact_sheet(images, result.label_features))
     told = [str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    told += lasting(result.history)
     page = None
     if with_report:
         try:
@@ -193,6 +196,7 @@ def fit_images(
         seconds=time.monotonic() - began,
         skipped=len(images.skipped),
         warnings=told,
+        findings=counted(result.history),
         cache=None if cache is None else str(cache),
         cache_bytes=cache_bytes,
         report=None if page is None else str(page),

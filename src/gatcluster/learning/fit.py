@@ -58,6 +58,7 @@ def fit(
         learn_fast(trainer)
     features = label_features(trainer.network, images, settings)
     _warn_of_unused_clusters(features)
+    _warn_of_skipped_steps(trainer.history)
     snapshots = trainer.snapshots.finished(features)
     return FitResult(settings, trainer.network.eval().cpu(), features, trainer.history, snapshots)
 
@@ -81,6 +82,17 @@ def _warn_of_unused_clusters(features: NDArray[np.float32]) -> None:
         warnings.warn(
             f"only {used} of the {k} clusters asked for hold any image. "
             "Train longer, ask for fewer clusters, or try another seed.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_skipped_steps(history: Sequence[Record]) -> None:
+    skipped = sum(record.skipped_steps for record in history)
+    if skipped:
+        warnings.warn(
+            f"{skipped} steps were left out, because a loss or a gradient was not a finite number. "
+            "Lower the learning rate, or use precision 32-true.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -88,18 +88,17 @@ def sentence(name: str) -> str:
     return f"{name}: {condition.meaning}; {condition.advice}"
 
 
-def summary_lines(history: Sequence[Record]) -> list[str]:
-    """One line for each finding that is worth telling at the end, with how often it was made.
+def counted(history: Sequence[Record]) -> dict[str, int]:
+    """In how many outer iterations each finding was made; those that were never made are left out."""
+    counts = {name: sum(name in record.findings for record in history) for name in CONDITIONS}
+    return {name: count for name, count in counts.items() if count}
 
-    That is what the last iterations still show, and steps that were left out at any time.
-    """
-    counts: dict[str, int] = {}
-    for record in history:
-        for name in record.findings:
-            counts[name] = counts.get(name, 0) + 1
-    last = set(history[-1].findings) if history else set()
-    told = [name for name in CONDITIONS if name in counts and (name in last or name == "not-finite")]
-    return [f"{sentence(name)} (in {counts[name]} of {len(history)} iterations)" for name in told]
+
+def lasting(history: Sequence[Record]) -> list[str]:
+    """One line for each finding that is still there in the last iteration, with how often it was made."""
+    last = history[-1].findings if history else []
+    counts = counted(history)
+    return [f"{sentence(name)} (in {counts[name]} of {len(history)} iterations)" for name in last]
 
 
 class Watch:

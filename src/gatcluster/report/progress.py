@@ -17,6 +17,7 @@ from rich.text import Text
 
 from gatcluster.learning.callbacks import Callback, Progress
 from gatcluster.learning.history import Record
+from gatcluster.learning.watch import sentence
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SECONDS_BETWEEN_LINES = 10.0
@@ -59,6 +60,13 @@ def sizes_line(sizes: Sequence[int]) -> str:
     return f"clusters {bars}  {numbers}" + (" ..." if len(sizes) > _MOST_SIZES_SHOWN else "")
 
 
+def new_findings(record: Record, told: set[str]) -> list[str]:
+    """What the watch found for the first time, in words; ``told`` is brought up to date."""
+    new = [name for name in record.findings if name not in told]
+    told.update(new)
+    return [f"{sentence(name)} (seen in epoch {record.epoch})" for name in new]
+
+
 class LiveProgress(Callback):
     """A live display on a terminal; use it as a context manager."""
 
@@ -73,6 +81,7 @@ class LiveProgress(Callback):
         )
         self._task = self._bar.add_task("reading", total=1.0, left="")
         self._losses, self._sizes = Text("", style="dim"), Text("", style="cyan")
+        self._told: set[str] = set()  # findings, each once
         self._live = Live(Group(self._bar), console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> LiveProgress:
@@ -102,6 +111,8 @@ class LiveProgress(Callback):
 
     def on_record(self, record: Record) -> None:
         """Renew the lines below the bar."""
+        for finding in new_findings(record, self._told):
+            self.on_notice(finding)
         self._losses.plain = losses_line(record)
         if record.cluster_sizes:
             self._sizes.plain = sizes_line(record.cluster_sizes)
@@ -117,6 +128,7 @@ class PlainProgress(Callback):
         self._last: float | None = None  # when a line was last written
         self._stage = ""
         self._progress: Progress | None = None
+        self._told: set[str] = set()  # findings, each once
 
     def __enter__(self) -> PlainProgress:
         return self
@@ -146,6 +158,8 @@ class PlainProgress(Callback):
 
     def on_record(self, record: Record) -> None:
         """Write a line if a new stage began or the last line is some time ago."""
+        for finding in new_findings(record, self._told):
+            self.on_notice(finding)
         if record.stage == self._stage and not self._is_due():
             return
         self._stage = record.stage
