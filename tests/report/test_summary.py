@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,6 +40,17 @@ def test_nothing_to_warn_of():
 def test_each_trouble_is_told_in_plain_words(clusters, k, sure, history, skipped, words):
     (found,) = warnings_of(features(clusters, k, sure), history, skipped)
     assert words in found
+
+
+def test_what_the_watch_found_at_the_end_and_what_was_done_is_told_once():
+    early = replace(record(), findings=["not-finite"], actions=["cluster 2 was empty and was revived"])
+    late = replace(early, findings=["exploding-gradient", "standstill"])
+    found = warnings_of(features([0, 1, 2], 3), [early, late], 0)
+    assert found == [
+        "A gradient was a hundred times as large as usual. "
+        "If the losses do not come down again, lower the learning rate.",
+        "While training: cluster 2 was empty and was revived.",
+    ]
 
 
 def test_the_history_is_thinned_out_but_keeps_its_ends_and_has_no_infinity():

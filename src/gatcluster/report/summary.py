@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from gatcluster.learning.history import Record
+from gatcluster.learning.watch import CONDITIONS
 from gatcluster.runs.folder import RunFolder
 from gatcluster.runs.skipped import read_skipped
 
@@ -18,6 +19,8 @@ _MOST_RECORDS: Final = 600  # of the history; more would not be seen on a screen
 _MOST_SKIPPED: Final = 50  # files that are named
 _LARGE_SHARE: Final = 0.5  # of all images in one cluster
 _LITTLE_CONFIDENCE: Final = 0.5
+_TOLD_OTHERWISE: Final = frozenset({"empty-cluster", "giant-cluster", "unsure", "no-relations", "standstill"})
+_MOST_ACTIONS: Final = 5
 
 
 def head(run: RunFolder, features: NDArray[np.float32]) -> dict[str, Any]:
@@ -79,8 +82,17 @@ def warnings_of(features: NDArray[np.float32], history: Sequence[Record], n_skip
             "1 file could not be read and was" if n_skipped == 1 else f"{n_skipped:,} files could not be read and were"
         )
         found.append(f"{files} left out; skipped.csv in the run folder says why.")
-    told = [str(text) for record in history for text in getattr(record, "warnings", None) or ()]
-    return found + list(dict.fromkeys(told))
+    return found + _watched(history)
+
+
+def _watched(history: Sequence[Record]) -> list[str]:
+    """What the watch still found at the end, but for what is told above or is good news; and what was done about it."""
+    last = history[-1].findings if history else []
+    found = [CONDITIONS[name] for name in last if name in CONDITIONS and name not in _TOLD_OTHERWISE]
+    done = dict.fromkeys(action for record in history for action in record.actions)
+    texts = [f"{condition.meaning}. {condition.advice}." for condition in found]
+    texts += [f"while training: {action}." for action in list(done)[:_MOST_ACTIONS]]
+    return [". ".join(part[:1].upper() + part[1:] for part in text.split(". ")) for text in texts]
 
 
 def training(history: Sequence[Record]) -> dict[str, Any]:
