@@ -94,7 +94,7 @@ _SOURCE_ARGUMENT = typer.Argument(
 )
 Source = Annotated[Path, _SOURCE_ARGUMENT]
 SourceFormat = Annotated[
-    Format | None, typer.Option("--format", help="What SOURCE is [default: told from what is there].")
+    Format | None, typer.Option("--format", help="What SOURCE is (default: told from what is there).")
 ]
 Run = Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` writes it.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")]
@@ -102,7 +102,7 @@ Seed = Annotated[int, typer.Option(help="Governs all randomness: the same seed a
 
 Cache = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Keep decoded images there [default: GATCLUSTER_CACHE, or ~/.cache/gatcluster]."),
+    typer.Option(metavar="DIR", help="Keep decoded images there (default: GATCLUSTER_CACHE, or ~/.cache/gatcluster)."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep no decoded images after this call.")]
 
@@ -113,7 +113,7 @@ def fit(
     source: Annotated[Path | None, _SOURCE_ARGUMENT] = None,
     clusters: Annotated[int | None, typer.Option("-k", "--clusters", help="How many clusters.")] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Run folder to make [default: SOURCE's name and k].")
+        Path | None, typer.Option("-o", "--output", help="Run folder to make (default: SOURCE's name and k).")
     ] = None,
     recipe: Annotated[
         Recipe, typer.Option(help="fast: minutes on a CPU. paper: the method as published.")
@@ -240,7 +240,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="source: the labels that the run's source carries. folders: an image's label is the folder it lies "
-            "in. Or a CSV file with columns path, label. [default: source]"
+            "in. Or a CSV file with columns path, label. (default: source)"
         ),
     ] = None,
     source_format: Annotated[

@@ -18,7 +18,7 @@ cache_app = typer.Typer(help="List the decoded images that are kept, with their 
 Folder = Annotated[
     Path | None,
     typer.Option(
-        "--cache", metavar="DIR", help="The cache folder [default: GATCLUSTER_CACHE, or ~/.cache/gatcluster]."
+        "--cache", metavar="DIR", help="The cache folder (default: GATCLUSTER_CACHE, or ~/.cache/gatcluster)."
     ),
 ]
 

@@ -21,7 +21,7 @@ Resume = Annotated[
     typer.Option("--resume", metavar="RUN", help="Go on with a run that was interrupted; give nothing else."),
 ]
 CheckpointMinutes = Annotated[
-    float | None, typer.Option(help="Keep the state of the training that often [default: 2].", min=0)
+    float | None, typer.Option(help="Keep the state of the training that often (default: 2).", min=0)
 ]
 
 NoWatch = Annotated[

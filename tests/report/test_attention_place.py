@@ -58,7 +58,7 @@ def gaussians_of(model: GATCluster, drawn: Drawn) -> np.ndarray:
 def test_the_centre_of_attention_lies_in_the_object(model):
     new = draw(300, seed=1)
     centres = attention_centres(gaussians_of(model, new), map_axes(model.network_.backbone))
-    assert share_inside(centres, new) > best_fixed_place(new) + 0.1
+    assert share_inside(centres, new) > best_fixed_place(new) + 0.25
 
 
 def test_the_overlay_is_brighter_on_the_object_than_beside_it(model):

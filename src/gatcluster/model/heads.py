@@ -63,7 +63,10 @@ class AttentionHead(nn.Module):
 
     def gaussian(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Centre (N, 2), rows first, and variance (N,) of the map, from image features (N, C, H, W)."""
-        return gaussian_parameters(self.parameters_of_gaussian(features.flatten(1)))
+        flat = features.flatten(1)  # (N, C·H·W)
+        # With so many inputs a few optimiser steps drive the sigmoids to their ends, where the Gaussian stays in a
+        # corner for good. Smaller inputs make for smaller steps; what the layer can express is the same.
+        return gaussian_parameters(self.parameters_of_gaussian(flat / flat.shape[1] ** 0.25))
 
     def attention_map(self, features: Tensor) -> Tensor:
         """The Gaussian map (N, H, W) of image features (N, C, H, W)."""
