@@ -575,16 +575,19 @@ def test_bad_input_in_a_process_of_its_own_shows_no_traceback(tmp_path):
     assert set(tree(tmp_path)) == {"file"}
 
 
-def test_a_failure_while_writing_takes_everything_away_again(desk, gatcluster, monkeypatch):
+def test_a_failure_while_the_result_is_written_keeps_the_training_and_says_so(desk, gatcluster, monkeypatch):
     def disk_full(*_: object) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gatcluster.workflow.contact_sheet", disk_full)
-    before = tree(desk)
-    outcome = gatcluster("fit", "photos", "-k", 2, "-o", "new/out", "--epochs", 1)
+    with monkeypatch.context() as full:
+        full.setattr("gatcluster.workflow.contact_sheet", disk_full)
+        outcome = gatcluster("fit", "photos", "-k", 2, "-o", "new/out", "--epochs", 1)
     assert outcome.code == 2
-    assert outcome.err.splitlines()[-1].startswith("error: cannot write to new/out: No space left on device")
-    assert set(tree(desk)) - set(before) <= {"new"}
+    said = outcome.err.splitlines()[-1]
+    assert said.startswith("error: cannot write to new/out: No space left on device; `gatcluster fit --resume new/out`")
+    assert gatcluster("fit", "--resume", "new/out").code == 0
+    assert set(tree(desk / "new" / "out")) >= RUN_FILES
+    assert not {"resume.json", "checkpoints"} & set(tree(desk / "new" / "out"))
 
 
 # --- Ctrl-C ---

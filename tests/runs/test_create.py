@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gatcluster.errors import InputError
+from gatcluster.errors import InputError, Interrupted
 from gatcluster.evaluation.metrics import evaluate_clusters
-from gatcluster.runs.create import new_run
+from gatcluster.runs.checkpoints import Checkpoints
+from gatcluster.runs.create import new_run, reopened_run
 from gatcluster.runs.folder import RunFolder, load_run
 
 
@@ -142,3 +144,128 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path, monkey
         new_run(tmp_path / "run", overwrite=False),
     ):
         pytest.fail("must not begin")
+
+
+# Runs that can be gone on with.
+
+
+def plan_of(run: RunFolder, begun: bool = True) -> None:
+    (run.path / "resume.json").write_text('{"settings": {}}' if begun else '{"settings": null}')
+
+
+def checkpoint_of(run: RunFolder) -> None:
+    Checkpoints(run.path, {}, minutes=0).after_stage(lambda: {"step": 1})
+
+
+def interrupt(path: Path, error: BaseException, overwrite: bool, prepare: Callable[[RunFolder], None]) -> None:
+    with new_run(path, overwrite) as run:
+        prepare(run)
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Interrupted(15)])
+def test_a_run_that_is_interrupted_in_its_training_stays(tmp_path, error):
+    with pytest.raises(type(error)):
+        interrupt(tmp_path / "run", error, False, plan_of)
+    assert entries(tmp_path / "run") == ["history.jsonl", "resume.json"]
+
+
+def test_a_run_that_is_interrupted_before_its_training_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(tmp_path / "run", KeyboardInterrupt(), False, lambda run: plan_of(run, begun=False))
+    assert entries(tmp_path) == []
+
+
+def test_a_run_that_fails_stays_if_it_has_a_checkpoint_and_the_error_says_how_to_go_on(tmp_path):
+    def prepare(run: RunFolder) -> None:
+        plan_of(run)
+        checkpoint_of(run)
+
+    with pytest.raises(InputError, match=r"disk full; `gatcluster fit --resume .*run` goes on with the run"):
+        interrupt(tmp_path / "run", InputError("disk full"), False, prepare)
+    assert entries(tmp_path / "run") == ["checkpoints", "history.jsonl", "resume.json"]
+    with pytest.raises(InputError, match=r"disk full$"):
+        interrupt(tmp_path / "other", InputError("disk full"), False, plan_of)
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_unfinished_run_is_named_and_gone_on_with_or_replaced(tmp_path, fit_result, names):
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(tmp_path, KeyboardInterrupt(), False, plan_of)
+    with pytest.raises(InputError, match=r"not finished: `gatcluster fit --resume .*--overwrite starts again"):
+        interrupt(tmp_path, KeyboardInterrupt(), False, plan_of)
+    with pytest.raises(InputError, match="not finished"):
+        load_run(tmp_path)
+    with reopened_run(tmp_path) as run:
+        checkpoint_of(run)
+        (tmp_path / ".report.4711.tmp").mkdir()
+        run.write(fit_result(), names, None)
+    assert entries(tmp_path) == [
+        "clusters.csv",
+        "config.json",
+        "history.jsonl",
+        "label_features.npy",
+        "model.safetensors",
+    ]
+    with pytest.raises(InputError, match="finished run: there is nothing to resume"), reopened_run(tmp_path):
+        pytest.fail("must not begin")
+
+
+@pytest.mark.parametrize("error", [InputError("disk full"), KeyboardInterrupt()])
+def test_a_reopened_run_stays_whatever_happens(tmp_path, error):
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(tmp_path, KeyboardInterrupt(), False, plan_of)
+    with pytest.raises(type(error)), reopened_run(tmp_path):
+        raise error
+    assert entries(tmp_path) == ["history.jsonl", "resume.json"]
+
+
+def test_only_what_was_begun_can_be_resumed(tmp_path):
+    for path in (tmp_path, tmp_path / "not there"):
+        with (
+            pytest.raises(InputError, match=r"not a run that can be resumed: it has no resume\.json"),
+            reopened_run(path),
+        ):
+            pytest.fail("must not begin")
+    assert entries(tmp_path) == []
+
+
+def test_an_interrupted_replacement_keeps_the_earlier_run_until_it_is_whole(run_path, fit_result, names):
+    before = {path.name: path.read_bytes() for path in run_path.iterdir()}
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(run_path, KeyboardInterrupt(), True, plan_of)
+    aside = {path.name: path.read_bytes() for path in (run_path / ".previous-run").iterdir()}
+    assert aside == before
+    # A second attempt to replace it that fails gives the whole run back, not the one that was given up.
+    with pytest.raises(RuntimeError):
+        interrupt(run_path, RuntimeError("training failed"), True, lambda run: None)
+    assert {path.name: path.read_bytes() for path in run_path.iterdir()} == before
+
+
+def test_an_unfinished_run_comes_back_if_what_should_replace_it_fails(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(tmp_path, KeyboardInterrupt(), False, plan_of)
+    with pytest.raises(RuntimeError):
+        interrupt(tmp_path, RuntimeError("no images"), True, lambda run: None)
+    assert entries(tmp_path) == ["history.jsonl", "resume.json"]
+
+
+@pytest.mark.parametrize("moved", range(1, 7))
+def test_a_kill_while_a_run_is_set_aside_loses_nothing(run_path, monkeypatch, moved):
+    before = {path.name: path.read_bytes() for path in run_path.iterdir()}
+    replace, calls = Path.replace, 0
+
+    def killed(self: Path, target: Path) -> Path:
+        nonlocal calls
+        calls += 1
+        if calls > moved:
+            raise SystemExit  # nothing after it runs that a kill would not let run, but for the lock
+        return replace(self, target)
+
+    with monkeypatch.context() as kill:
+        kill.setattr(Path, "replace", killed)
+        with pytest.raises(SystemExit), new_run(run_path, overwrite=True):
+            pytest.fail("must not begin")
+    with pytest.raises(RuntimeError):
+        interrupt(run_path, RuntimeError("training failed"), True, lambda run: None)
+    assert {path.name: path.read_bytes() for path in run_path.iterdir()} == before

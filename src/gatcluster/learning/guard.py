@@ -45,7 +45,7 @@ class Guard:
 
     def allows_step(self, loss: Tensor) -> bool:
         """Whether the optimisers may take their step, now that the gradients of ``loss`` are there."""
-        is_sound = math.isfinite(float(loss))
+        is_sound = math.isfinite(float(loss.detach()))
         if not self._scaled:
             norm = float(get_total_norm([weight.grad for weight in self._weights if weight.grad is not None]))
             is_sound = is_sound and math.isfinite(norm)

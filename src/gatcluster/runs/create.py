@@ -12,7 +12,17 @@ from gatcluster.errors import InputError
 from gatcluster.runs.checkpoints import has_checkpoint, remove_checkpoints
 from gatcluster.runs.files import named_write_errors
 from gatcluster.runs.folder import RunFolder
-from gatcluster.runs.layout import CONFIG, HISTORY, LOCK, MOVING, PREVIOUS, RESUME, check_free, is_run_entry
+from gatcluster.runs.layout import (
+    CONFIG,
+    HISTORY,
+    LOCK,
+    MOVING,
+    PREVIOUS,
+    RESUME,
+    check_free,
+    is_run_entry,
+    is_temporary,
+)
 from gatcluster.runs.lock import check_not_in_use, locked
 
 
@@ -82,6 +92,7 @@ def _tidy(path: Path) -> None:
     (path / RESUME).unlink(missing_ok=True)
     remove_checkpoints(path)
     shutil.rmtree(path / PREVIOUS, ignore_errors=True)
+    _remove([entry for entry in path.iterdir() if is_temporary(entry.name)])
 
 
 # A run is set aside, and brought back, by way of a folder of another name: what lies in that one belongs, together
@@ -120,7 +131,11 @@ def _finish_bringing_back(path: Path) -> None:
 
 
 def _remove_entries(path: Path) -> None:
-    for entry in _run_entries(path):
+    _remove(_run_entries(path))
+
+
+def _remove(entries: list[Path]) -> None:
+    for entry in entries:
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:

@@ -23,8 +23,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from gatcluster.choices import Format
 from gatcluster.config import Settings, checked_settings
-from gatcluster.data.detect import Format, check_format
+from gatcluster.data.detect import check_format
 from gatcluster.data.images import Skipped
 from gatcluster.errors import InputError
 from gatcluster.evaluation.metrics import Metrics
@@ -173,7 +174,10 @@ class RunFolder:
             if not isinstance(tree, dict):
                 raise ValueError("it holds no settings")
             if tree.get("format", FORMAT) != FORMAT:
-                raise InputError(f"{self.path} has run format {tree['format']}; this version reads format {FORMAT}")
+                raise InputError(
+                    f"{self.path} has run format {tree['format']}, of {_writer(tree)}; "
+                    f"this version, {version('gatcluster')}, reads format {FORMAT}"
+                )
             for key, kinds in _CONFIG_KINDS.items():
                 if not isinstance(tree.get(key), kinds):
                     raise ValueError(f"no proper '{key}' in it")
@@ -193,10 +197,15 @@ class RunFolder:
 
     def settings(self) -> Settings:
         """The run's settings."""
-        tree = self.config()["settings"]
+        tree = self.config()
         try:
-            return checked_settings(tree)
+            return checked_settings(tree["settings"])
         except InputError as error:
+            if tree["versions"].get("gatcluster") != version("gatcluster"):
+                raise InputError(
+                    f"{self.path} was written by {_writer(tree)}; this version, {version('gatcluster')}, "
+                    f"cannot read its settings: {error}"
+                ) from None
             raise InputError(f"{self.path / CONFIG} is damaged: {error}") from None
 
     def network(self) -> GATNetwork:
@@ -250,6 +259,12 @@ class RunFolder:
             return dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"cannot read {path}: {error}") from None
+
+
+def _writer(config: dict[str, Any]) -> str:
+    """The program that wrote a run."""
+    versions = config.get("versions")
+    return f"gatcluster {versions.get('gatcluster', 'unknown') if isinstance(versions, dict) else 'unknown'}"
 
 
 def load_run(path: Path) -> RunFolder:

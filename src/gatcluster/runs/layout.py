@@ -61,6 +61,11 @@ def is_run_entry(name: str) -> bool:
     return name in RUN_ENTRIES or (temporary is not None and temporary[1] in RUN_ENTRIES)
 
 
+def is_temporary(name: str) -> bool:
+    """Whether an entry of this name is what a killed run left of something that it was writing."""
+    return is_run_entry(name) and name not in RUN_ENTRIES
+
+
 def check_free(path: Path, overwrite: bool) -> None:
     """Refuse a folder that cannot be written to, or that holds something.
 

@@ -1,0 +1,284 @@
+"""The watch: each condition on records worked out by hand, and provoked in real trainings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from gatcluster.config import ImageSettings, make_settings
+from gatcluster.data.images import ImageSet
+from gatcluster.errors import ConvergenceWarning
+from gatcluster.learning import fast, training
+from gatcluster.learning.fit import FitResult, fit
+from gatcluster.learning.history import Record
+from gatcluster.learning.watch import CONDITIONS, Watch, counted, lasting, sentence
+
+K, N = 4, 100
+
+
+def record(iteration: int = 1, **changes: object) -> Record:
+    """A healthy outer iteration; one epoch each."""
+    healthy = Record(
+        stage="clustering",
+        epoch=iteration,
+        iteration=iteration,
+        losses={"total": 1.0},
+        learning_rate=0.1,
+        seconds=float(iteration),
+        images_per_second=100.0,
+        cluster_sizes=[25, 25, 25, 25],
+        mean_confidence=0.8,
+        entropy=math.log(K),
+        changed=0.1,
+        gradient_norm=1.0,
+    )
+    return dataclasses.replace(healthy, **changes)
+
+
+def looks(n: int, **changes: object) -> list[list[str]]:
+    watch = Watch(N, K)
+    return [watch.look(record(i, **changes)) for i in range(1, n + 1)]
+
+
+def test_of_a_healthy_training_nothing_is_found():
+    assert looks(30) == [[]] * 30
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "first"),
+    [
+        ("empty-cluster", {"cluster_sizes": [50, 25, 25, 0]}, 3),
+        ("tiny-cluster", {"cluster_sizes": [50, 25, 24, 1]}, 3),
+        ("giant-cluster", {"cluster_sizes": [91, 3, 3, 3]}, 3),
+        ("unsure", {"mean_confidence": 0.26}, 5),
+        ("standstill", {"changed": 0.0}, 5),
+        ("not-finite", {"skipped_steps": 1}, 1),
+    ],
+)
+def test_a_condition_is_found_alone_once_it_lasts(name, changes, first):
+    found = looks(8, **changes)
+    assert found == [[]] * (first - 1) + [[name]] * (9 - first)
+
+
+def test_relations_that_fall_back_in_every_iteration_are_found():
+    watch = Watch(N, K)
+    found = [watch.look(record(i, relation_fallbacks=i)) for i in range(1, 9)]
+    assert found == [[]] * 4 + [["no-relations"]] * 4
+    assert watch.look(record(9, relation_fallbacks=8)) == []
+
+
+def test_what_passes_is_no_finding_and_counts_anew():
+    watch = Watch(N, K)
+    empty, healthy = {"cluster_sizes": [50, 50, 0, 0]}, {}
+    found = [
+        watch.look(record(i, **changes)) for i, changes in enumerate([empty, empty, healthy, empty, empty, empty], 1)
+    ]
+    assert found == [[], [], [], [], [], ["empty-cluster"]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cluster_sizes": [80, 0, 0, 0]},  # not all images were seen yet
+        {"cluster_sizes": [], "mean_confidence": None, "changed": None},  # a warm-up
+        {"cluster_sizes": [90, 5, 3, 2]},
+        {"mean_confidence": 0.3},
+        {"changed": None},
+        {"gradient_norm": None},
+    ],
+)
+def test_what_says_nothing_is_no_finding(changes):
+    assert looks(10, **changes) == [[]] * 10
+
+
+def test_an_exploding_gradient_is_told_from_the_usual_one_of_its_stage():
+    watch = Watch(N, K)
+    norms = [1, 2, 1, 2, 1, 90, 1000, 1]
+    found = [watch.look(record(i, gradient_norm=float(norm))) for i, norm in enumerate(norms, 1)]
+    assert found == [[], [], [], [], [], [], ["exploding-gradient"], []]
+    assert watch.look(record(9, stage="another", gradient_norm=1e9)) == []
+
+
+def test_a_watch_goes_on_from_its_state():
+    for cut in range(1, 7):
+        first, second = Watch(N, K), Watch(N, K)
+        changes = {"cluster_sizes": [100, 0, 0, 0], "gradient_norm": 2.0, "changed": 0.0}
+        found = [first.look(record(i, **changes)) for i in range(1, cut)]
+        second.restore(first.state())
+        found += [second.look(record(i, **changes)) for i in range(cut, 8)]
+        assert found == looks(7, **changes)
+
+
+def test_every_condition_has_a_sentence_of_what_it_means_and_what_to_try():
+    for name, condition in CONDITIONS.items():
+        assert sentence(name).startswith(f"{name}: {condition.meaning}; ")
+        assert len(condition.meaning) > 20
+        assert len(condition.advice) > 20
+
+
+def test_findings_are_counted_and_only_lasting_ones_are_told_at_the_end():
+    history = [
+        record(1, findings=["unsure"]),
+        record(2, findings=["unsure", "empty-cluster"]),
+        record(3, findings=["empty-cluster"]),
+    ]
+    assert counted(history) == {"empty-cluster": 2, "unsure": 2}
+    (line,) = lasting(history)
+    assert line == f"{sentence('empty-cluster')} (in 2 of 3 iterations)"
+    assert lasting([]) == []
+    assert counted([]) == {}
+
+
+# Provoked in real trainings.
+
+
+def named(pixels: np.ndarray) -> ImageSet:
+    return ImageSet(pixels.astype(np.uint8), [str(i) for i in range(len(pixels))])
+
+
+def drawn(labels: list[int]) -> ImageSet:
+    y, x = np.indices((8, 8))
+    shapes = np.stack([y % 4 < 2, np.hypot(y - 3.5, x - 3.5) < 2.5, x % 4 < 2])
+    noise = np.random.default_rng(0).integers(0, 40, (len(labels), 8, 8, 1))
+    return named(noise + 180 * shapes[np.asarray(labels)][..., None])
+
+
+def solid(*values: int) -> ImageSet:
+    return named(np.repeat(np.asarray(values), 64 // len(values))[:, None, None, None] * np.ones((1, 8, 8, 1)))
+
+
+def one_repeated() -> ImageSet:
+    random = np.random.default_rng(0)
+    repeated = np.repeat(random.integers(0, 256, (1, 8, 8, 1)), 1000, axis=0)
+    return named(np.concatenate([repeated, random.integers(0, 256, (10, 8, 8, 1))]))
+
+
+def learned(images: ImageSet, k: int, recipe: str, **choices: object) -> FitResult:
+    n = len(images)
+    made = make_settings(
+        **{
+            "n_clusters": k,
+            "n_images": n,
+            "images": ImageSettings(size=(8, 8), channels=1, grey=False, augment="glyph"),
+            "seed": 0,
+            "recipe": recipe,
+            "epochs": 8,
+            "device": "cpu",
+            "batch_size": min(n, 48 if n < 200 else 500),
+            "sub_batch": min(n, 16 if n < 200 else 100),
+        }
+        | choices
+    )
+    settings = made.model_copy(update={"network": made.network.model_copy(update={"width": 4})})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = fit(images, settings)
+    assert np.isfinite(result.label_features).all()
+    assert all(torch.isfinite(weight).all() for weight in result.network.parameters())
+    assert all(math.isfinite(loss) for record in result.history for loss in record.losses.values())
+    return result
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+@pytest.mark.parametrize(
+    ("images", "k", "choices", "expected"),
+    [
+        pytest.param(lambda: solid(100), 3, {}, {"empty-cluster", "giant-cluster"}, id="all images identical"),
+        pytest.param(lambda: solid(0), 3, {}, {"empty-cluster", "giant-cluster"}, id="constant images"),
+        pytest.param(lambda: drawn([0, 1, 2] * 2), 6, {}, {"empty-cluster"}, id="N = k"),
+        pytest.param(lambda: solid(0, 255), 4, {}, {"empty-cluster"}, id="two identical halves"),
+        pytest.param(one_repeated, 3, {}, {"giant-cluster"}, id="one image repeated 1,000 times"),
+        pytest.param(lambda: drawn([0] * 95 + [1] * 5), 2, {}, {"giant-cluster"}, id="95 to 5"),
+        pytest.param(
+            lambda: drawn([0, 1, 2] * 32), 3, {"learning_rate": 10.0}, {"giant-cluster"}, id="learning rate 10"
+        ),
+    ],
+)
+def test_what_goes_wrong_is_named(
+    images: Callable[[], ImageSet], k: int, choices: dict[str, object], expected: set[str], recipe: str, monkeypatch
+):
+    monkeypatch.setattr(fast, "_PRIMING_STEPS", 20)
+    found = counted(learned(images(), k, recipe, **choices).history)
+    assert expected <= set(found)
+
+
+def spoiled(monkeypatch, spoil: Callable[[int], float], at_weight: int = 0) -> None:
+    """Multiply a gradient, at every step, by ``spoil(step)``."""
+    build_network = training.build_network
+    step = 0
+
+    def build(settings):
+        network = build_network(settings)
+
+        def hook(gradient):
+            nonlocal step
+            step += 1
+            return gradient * spoil(step)
+
+        list(network.parameters())[at_weight].register_hook(hook)
+        return network
+
+    monkeypatch.setattr(training, "build_network", build)
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+@pytest.mark.parametrize("poison", [math.nan, math.inf])
+def test_a_step_with_nan_in_a_gradient_is_left_out_and_the_training_goes_on(monkeypatch, recipe, poison):
+    monkeypatch.setattr(fast, "_PRIMING_STEPS", 3)
+    spoiled(monkeypatch, lambda step: poison if step == 4 else 1.0)
+    result = learned(drawn([0, 1, 2] * 16), 3, recipe, epochs=6)
+    assert sum(record.skipped_steps for record in result.history) == 1
+    assert counted(result.history)["not-finite"] == 1
+    assert not any(record.actions for record in result.history)
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_after_three_such_steps_the_last_good_state_returns(monkeypatch, recipe):
+    monkeypatch.setattr(fast, "_PRIMING_STEPS", 3)
+    spoiled(monkeypatch, lambda step: math.nan if 5 <= step <= 10 else 1.0)
+    result = learned(drawn([0, 1, 2] * 16), 3, recipe, epochs=6)
+    assert sum(record.skipped_steps for record in result.history) == 6
+    actions = [action for record in result.history for action in record.actions]
+    assert sum(int(action.split()[-2]) for action in actions) == 2
+    assert all("went back to the last good state" in action for action in actions)
+
+
+def test_steps_that_were_left_out_are_warned_of_at_the_end(monkeypatch, bars, paper_settings):
+    spoiled(monkeypatch, lambda step: math.nan if step == 2 else 1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        fit(bars(), paper_settings())
+    assert any("1 steps were left out" in str(warning.message) for warning in caught)
+
+
+def test_without_the_watch_nothing_is_left_out(monkeypatch, bars, paper_settings):
+    spoiled(monkeypatch, lambda step: math.nan if step == 2 else 1.0)
+    settings = paper_settings(watch=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = training.Training(bars(), settings)
+    assert trainer.allows_step(torch.tensor(math.nan))
+
+
+def test_an_exploding_gradient_is_named(monkeypatch):
+    spoiled(monkeypatch, lambda step: 1e6 if step == 30 else 1.0)
+    result = learned(drawn([0, 1, 2] * 16), 3, "paper", epochs=12)
+    assert counted(result.history)["exploding-gradient"] == 1
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_a_healthy_training_is_not_changed_by_a_bit(monkeypatch, recipe):
+    monkeypatch.setattr(fast, "_PRIMING_STEPS", 20)
+    images = drawn([0, 1, 2] * 16)
+    watched, unwatched = (learned(images, 3, recipe, watch=watch) for watch in (True, False))
+    assert watched.label_features.tobytes() == unwatched.label_features.tobytes()
+    for name, tensor in watched.network.state_dict().items():
+        assert torch.equal(tensor, unwatched.network.state_dict()[name])
+    assert all(record.gradient_norm > 0 for record in watched.history)
