@@ -7,13 +7,13 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 from PIL import Image
 
 from gatcluster import cli
-from gatcluster.cli_data import Published
+from gatcluster.choices import Published
 from gatcluster.data.download import DATA_SETS
 from gatcluster.data.imagenet import IMAGENET_10, IMAGENET_DOG
 
@@ -56,7 +56,7 @@ def assert_refused(outcome: Outcome, message: str, code: int = 2) -> None:
 
 
 def test_the_command_offers_the_data_sets_of_the_table():
-    assert [choice.value for choice in Published] == list(DATA_SETS)
+    assert list(get_args(Published)) == list(DATA_SETS)
 
 
 # --- download ---

@@ -8,7 +8,7 @@ from comparison.document import circumstances, table
 from comparison.results import OVER, Budget, Group, Line, Spread, grouped, latest, rank_correlation
 from comparison.sets import SETS
 from comparison.variants import VARIANTS
-from gatcluster.config import Recipe
+from gatcluster.choices import Recipe
 
 Columns = Mapping[tuple[str, Budget], Mapping[str, Group]]
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
-from gatcluster.config import Recipe, Settings, checked_settings
+from gatcluster.choices import Recipe
+from gatcluster.config import Settings, checked_settings
 from gatcluster.learning import fast, neighbours
 from gatcluster.learning.fit import fit
 from gatcluster.prepare import prepare

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
+from gatcluster.choices import AugmentOrAuto, Colour, Device, Format, Recipe, Resize
 from gatcluster.cli_data import data_app
 from gatcluster.cli_export import export
 from gatcluster.cli_plot import plot
@@ -39,53 +39,6 @@ app.command()(report)
 _BAR_WIDTH = 24
 _INTERRUPTED = 130
 _TOO_FEW_CLUSTERS = 3
-
-
-class Recipe(str, Enum):  # noqa: D101
-    fast = "fast"
-    paper = "paper"
-
-
-class Augment(str, Enum):  # noqa: D101
-    auto = "auto"
-    photo = "photo"
-    glyph = "glyph"
-    none = "none"
-
-
-class Colour(str, Enum):  # noqa: D101
-    auto = "auto"
-    grey = "grey"
-    colour = "colour"
-
-
-class Resize(str, Enum):  # noqa: D101
-    crop = "crop"
-    squash = "squash"
-
-
-class Device(str, Enum):  # noqa: D101
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-    mps = "mps"
-
-
-class Format(str, Enum):  # noqa: D101
-    folder = "folder"
-    glob = "glob"
-    list = "list"
-    csv = "csv"
-    numpy = "numpy"
-    cifar10 = "cifar10"
-    cifar100 = "cifar100"
-    cifar100_20 = "cifar100-20"
-    stl10 = "stl10"
-    stl10_unlabelled = "stl10-unlabelled"
-    idx = "idx"
-    parquet = "parquet"
-    huggingface = "huggingface"
-    webdataset = "webdataset"
 
 
 _SOURCE_ARGUMENT = typer.Argument(
@@ -115,9 +68,7 @@ def fit(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Run folder to make (default: SOURCE's name and k).")
     ] = None,
-    recipe: Annotated[
-        Recipe, typer.Option(help="fast: minutes on a CPU. paper: the method as published.")
-    ] = Recipe.fast,
+    recipe: Annotated[Recipe, typer.Option(help="fast: minutes on a CPU. paper: the method as published.")] = "fast",
     source_format: SourceFormat = None,
     preset: Annotated[
         str | None, typer.Option(help="An architecture of the paper; `gatcluster info` lists them.")
@@ -126,12 +77,12 @@ def fit(
     epochs: Annotated[int | None, typer.Option(help="Train for so many passes over the images.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Plan the training for so many minutes.")] = None,
     seed: Seed = 0,
-    device: Annotated[Device, typer.Option(help="Where to train.")] = Device.auto,
-    augment: Annotated[Augment, typer.Option(help="What clusters are blind to; glyph does not mirror.")] = Augment.auto,
-    colour: Annotated[Colour, typer.Option(help="Whether the network sees colours; auto is grey.")] = Colour.auto,
+    device: Annotated[Device, typer.Option(help="Where to train.")] = "auto",
+    augment: Annotated[AugmentOrAuto, typer.Option(help="What clusters are blind to; glyph does not mirror.")] = "auto",
+    colour: Annotated[Colour, typer.Option(help="Whether the network sees colours; auto is grey.")] = "auto",
     resize: Annotated[
         Resize, typer.Option(help="Cut images to the middle, or squash them, to reach the size.")
-    ] = Resize.crop,
+    ] = "crop",
     batch_size: Annotated[int | None, typer.Option(help="M of --recipe paper: targets are made for so many.")] = None,
     sub_batch: Annotated[int | None, typer.Option(help="Images of one optimiser step; m2 of --recipe paper.")] = None,
     passes: Annotated[int | None, typer.Option(help="Of --recipe paper, over each batch before new targets.")] = None,
@@ -164,22 +115,22 @@ def fit(
             target,
             overwrite,
             progress,
-            format=source_format.value if source_format else None,
+            format=source_format,
             with_report=not no_report,
             checkpoint_minutes=DEFAULT_CHECKPOINT_MINUTES if checkpoint_minutes is None else checkpoint_minutes,
             interruption=interruption,
             cache="off" if no_cache else str(cache.absolute()) if cache is not None else None,
             n_clusters=clusters,
-            recipe=recipe.value,
+            recipe=recipe,
             preset=preset,
             image_size=_parsed_size(size),
             epochs=epochs,
             minutes=minutes,
             seed=seed,
-            device=device.value,
-            augment=augment.value,
-            colour=colour.value,
-            resize=resize.value,
+            device=device,
+            augment=augment,
+            colour=colour,
+            resize=resize,
             batch_size=batch_size,
             sub_batch=sub_batch,
             passes=passes,
@@ -215,7 +166,7 @@ def predict(
     from gatcluster.workflow import cluster_figures, predict_source
 
     with _progress() as progress, _cache(cache, no_cache):
-        images, features = predict_source(run, source, progress, source_format.value if source_format else None)
+        images, features = predict_source(run, source, progress, source_format)
     text = clusters_csv(images.names, features).encode("utf-8", "surrogateescape")
     for file in images.skipped:
         err.print(f"warning: skipped {file.name}: {file.reason}", markup=False, soft_wrap=True)
@@ -252,7 +203,7 @@ def evaluate(
     """Score the clusters of a run against labels: ACC, NMI, ARI."""
     from gatcluster.workflow import evaluate_run
 
-    metrics = evaluate_run(run, labels, source_format.value if source_format else None)
+    metrics = evaluate_run(run, labels, source_format)
     if as_json:
         print_json(metrics.as_json())
     else:
@@ -325,7 +276,7 @@ def main() -> NoReturn:
     except Exit as stop:
         code = stop.exit_code
     except TyperException as error:
-        _fail(error.format_message(), 2)
+        _fail(error.format_message().replace("Value error, ", ""), 2)  # which says nothing to a user
     except (Abort, KeyboardInterrupt):
         code = _INTERRUPTED
     if code == _INTERRUPTED:  # Typer, too, makes it of Ctrl-C

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gatcluster.choices import Published
 from gatcluster.cli_cache import cache_app
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(no_args_is_help=True, help="Get the paper's data sets; look after the cache.")
 data_app.add_typer(cache_app, name="cache")
-
-
-class Published(str, Enum):  # noqa: D101
-    cifar10 = "cifar10"
-    cifar100 = "cifar100"
-    stl10 = "stl10"
-    mnist = "mnist"
-    fashion_mnist = "fashion-mnist"
 
 
 Destination = Annotated[Path, typer.Argument(metavar="DEST", help="Folder to make it in.")]
@@ -50,12 +42,12 @@ def download(
     from gatcluster.data.download import download as fetch
 
     with _transfers() as on_bytes:
-        found = fetch(name.value, destination, mirror, on_bytes)
+        found = fetch(name, destination, mirror, on_bytes)
     if as_json:
-        print_json({"name": name.value, "path": str(found.path), "fetched": list(found.fetched)})
+        print_json({"name": name, "path": str(found.path), "fetched": list(found.fetched)})
         return
-    _print(f"{name.value} -> {found.path}" if found.fetched else f"{name.value} is complete in {found.path}")
-    _print(f"Cluster it   gatcluster fit {found.path} -k {DATA_SETS[name.value].n_classes}")
+    _print(f"{name} -> {found.path}" if found.fetched else f"{name} is complete in {found.path}")
+    _print(f"Cluster it   gatcluster fit {found.path} -k {DATA_SETS[name].n_classes}")
 
 
 @data_app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from gatcluster.choices import ExportKind
 from gatcluster.console import AsJson, count_of_images, err, out, print_json
 from gatcluster.errors import InputError
 
@@ -25,18 +25,10 @@ _WAYS = {
 }
 
 
-class To(str, Enum):  # noqa: D101
-    csv = "csv"
-    parquet = "parquet"
-    folders = "folders"
-    links = "links"
-    zip = "zip"
-
-
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` writes it.")],
     to: Annotated[
-        To,
+        ExportKind,
         typer.Option(
             help="csv, parquet: a table. folders: a folder of copies for each cluster. links: the same with symbolic "
             "links. zip: an archive of the folders."
@@ -59,8 +51,8 @@ def export(
 
     if not run.is_dir():
         raise InputError(f"{run} is not a run folder: there is no such folder")
-    suffix = {"csv": ".csv", "parquet": ".parquet", "zip": ".zip"}.get(to.value)
-    target = output or Path(f"{run.resolve().name}-{to.value}" if suffix is None else f"{run.resolve().name}{suffix}")
+    suffix = {"csv": ".csv", "parquet": ".parquet", "zip": ".zip"}.get(to)
+    target = output or Path(f"{run.resolve().name}-{to}" if suffix is None else f"{run.resolve().name}{suffix}")
     if os.path.lexists(target):
         raise InputError(f"{target} exists, and an export overwrites nothing: give another destination with -o")
     from gatcluster.runs.curation import no_curation, read_curation
@@ -72,7 +64,7 @@ def export(
     corrections = no_curation(n_clusters)
     if curation is not None:
         corrections = read_curation(curation, n_clusters, folder.clusters()[0])
-    result = export_run(folder, to.value, target, corrections, min_confidence)
+    result = export_run(folder, to, target, corrections, min_confidence)
     for note in [*corrections.notes, *_missing_notes(result)]:
         err.print(f"warning: {note}", markup=False, soft_wrap=True)
     if as_json:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gatcluster.choices import PlotKind
 from gatcluster.console import AsJson, out, print_json
 from gatcluster.errors import InputError
 
 _SUFFIXES = ("png", "svg", "pdf")
 
 
-class Kind(str, Enum):  # noqa: D101
-    map = "map"
-    curves = "curves"
-    sizes = "sizes"
-    grid = "grid"
-    attention = "attention"
-
-
 def plot(
     run: Annotated[Path, typer.Argument(help="A run folder, as `gatcluster fit` writes it.")],
     kind: Annotated[
-        Kind,
+        PlotKind,
         typer.Argument(
             help="map: all images between the clusters. curves: the training. sizes: images of each cluster. "
             "grid: a column of images for each cluster. attention: where the network looked."
@@ -40,7 +32,7 @@ def plot(
     as_json: AsJson = False,
 ) -> None:
     """Draw a figure of a run, good enough for a paper."""
-    target = output or Path(f"{run.resolve().name}-{kind.value}.png")
+    target = output or Path(f"{run.resolve().name}-{kind}.png")
     suffix = target.suffix.lower().removeprefix(".")
     if suffix not in _SUFFIXES:
         raise InputError(f"cannot write {target}: a figure is a .png, .svg or .pdf file")
@@ -51,12 +43,12 @@ def plot(
     from gatcluster.runs.files import write_bytes
     from gatcluster.runs.folder import load_run
 
-    content = save_figure(plot_run(load_run(run), kind.value, images), suffix, dpi)
+    content = save_figure(plot_run(load_run(run), kind, images), suffix, dpi)
     try:
         write_bytes(target, content)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}") from None
     if as_json:
-        print_json({"output": str(target), "kind": kind.value, "bytes": len(content)})
+        print_json({"output": str(target), "kind": kind, "bytes": len(content)})
     else:
-        out.print(f"{kind.value} -> {target}", markup=False, soft_wrap=True)
+        out.print(f"{kind} -> {target}", markup=False, soft_wrap=True)

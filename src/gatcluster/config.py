@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gatcluster.choices import Augment, Device, Precision, Recipe, Resize
 from gatcluster.errors import InputError
-
-Recipe = Literal["fast", "paper"]
-Augment = Literal["photo", "glyph", "none"]
-Resize = Literal["crop", "squash"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from gatcluster.config import Augment, LossWeights, Recipe, Resize, Settings
-from gatcluster.data.detect import Format
+from gatcluster.choices import AugmentOrAuto, Colour, Format, Recipe, Resize
+from gatcluster.config import LossWeights, Settings
 from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files
@@ -24,7 +24,7 @@ from gatcluster.evaluation.label_free import information_score
 from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.model.inference import attention_maps, label_features
-from gatcluster.prepare import Colour, ImageSize, prepare, read_like
+from gatcluster.prepare import ImageSize, prepare, read_like
 from gatcluster.report.notebook import clusters_html, thumbnails
 from gatcluster.report.plots import plot_attention, plot_clusters
 from gatcluster.report.progress import PlainProgress
@@ -140,7 +140,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         epochs: int | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        augment: Augment | Literal["auto"] = "auto",
+        augment: AugmentOrAuto = "auto",
         colour: Colour = "auto",
         resize: Resize = "crop",
         format: Format | None = None,

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from gatcluster.config import (
-    Augment,
-    ImageSettings,
-    LossWeights,
-    Recipe,
-    Resize,
-    Settings,
-    check_choices,
-    find_preset,
-    make_settings,
-)
+from gatcluster.choices import Augment, AugmentOrAuto, Colour, Format, Recipe, Resize
+from gatcluster.config import ImageSettings, LossWeights, Settings, check_choices, find_preset, make_settings
 from gatcluster.data.auto import choose_augment, choose_geometry, mean_lightness
 from gatcluster.data.cache import OnProgress
-from gatcluster.data.detect import Format, check_format
+from gatcluster.data.detect import check_format
 from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
@@ -30,7 +21,6 @@ from gatcluster.errors import InputError
 from gatcluster.model.backbones import check_size
 
 ImageSize = int | tuple[int, int] | None
-Colour = Literal["auto", "grey", "colour"]
 
 
 def prepare(
@@ -43,7 +33,7 @@ def prepare(
     preset: str | None = None,
     image_size: ImageSize = None,
     resize: Resize = "crop",
-    augment: Augment | Literal["auto"] = "auto",
+    augment: AugmentOrAuto = "auto",
     colour: Colour = "auto",
     epochs: int | None = None,
     minutes: float | None = None,
@@ -65,7 +55,7 @@ def prepare(
     """
     check_choices(n_clusters, recipe, preset, epochs, minutes, seed, batch_size, sub_batch, patience, passes)
     check_device(device, precision)
-    _check_choice("augment", augment, ("auto", *get_args(Augment)))
+    _check_choice("augment", augment, get_args(AugmentOrAuto))
     _check_choice("colour", colour, get_args(Colour))
     _check_choice("resize", resize, get_args(Resize))
     if format is not None:

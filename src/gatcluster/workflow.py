@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatcluster.choices import Format
 from gatcluster.config import Settings
 from gatcluster.data.cache import use_cache
-from gatcluster.data.detect import Format, check_format, located_format
+from gatcluster.data.detect import check_format, located_format
 from gatcluster.data.images import ImageSet
 from gatcluster.data.store import kept_in
 from gatcluster.errors import ConvergenceWarning, InputError

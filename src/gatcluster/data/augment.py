@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from gatcluster.config import Augment
+from gatcluster.choices import Augment
 
 # Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 _LUMA: Final = (0.299, 0.587, 0.114)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatcluster.config import Augment
+from gatcluster.choices import Augment
 from gatcluster.data.augment import apply_affine, backgrounds, plain
 from gatcluster.data.images import ImageSet
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from gatcluster.config import Resize
+from gatcluster.choices import Resize
 from gatcluster.data.decode import (
     DECODER_VERSION,
     Chunk,

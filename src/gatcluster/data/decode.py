@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gatcluster.config import Resize
+    from gatcluster.choices import Resize
     from gatcluster.data.encoded import EncodedImages
 
 # Pillow asks its formats in the order in which they were loaded: the common ones first, whoever loads the rest.

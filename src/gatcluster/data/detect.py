@@ -5,31 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
+from gatcluster.choices import Format
 from gatcluster.data.files import is_image_name, iterate_image_files
 from gatcluster.data.formats.cifar import CIFAR10_BATCHES
 from gatcluster.data.formats.huggingface import is_huggingface_folder
 from gatcluster.data.formats.idx import is_idx_file
 from gatcluster.data.formats.listing import is_pattern
 from gatcluster.errors import InputError
-
-Format = Literal[
-    "folder",
-    "glob",
-    "list",
-    "csv",
-    "numpy",
-    "cifar10",
-    "cifar100",
-    "cifar100-20",
-    "stl10",
-    "stl10-unlabelled",
-    "idx",
-    "parquet",
-    "huggingface",
-    "webdataset",
-]
 
 # Formats that come as files, not as a folder; the others may be either.
 _FILES_ONLY: Final[frozenset[Format]] = frozenset({"list", "csv", "numpy"})

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from gatcluster.config import Resize
+from gatcluster.choices import Format, Resize
 from gatcluster.data.arrays import images_from_array
 from gatcluster.data.cache import OnProgress, decoded_images
-from gatcluster.data.detect import Format, located_format
+from gatcluster.data.detect import located_format
 from gatcluster.data.encoded import EncodedImages
 from gatcluster.data.formats.array_files import array_images
 from gatcluster.data.formats.cifar import cifar10_images, cifar100_images

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from gatcluster.data.detect import Format, located_format
+from gatcluster.choices import Format
+from gatcluster.data.detect import located_format
 from gatcluster.data.formats.array_files import array_labels
 from gatcluster.data.formats.cifar import cifar10_labels, cifar100_coarse_labels, cifar100_labels
 from gatcluster.data.formats.huggingface import huggingface_labels

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gatcluster.config import Device, Settings
+from gatcluster.choices import Device
+from gatcluster.config import Settings
 from gatcluster.data.augment import plain
 from gatcluster.data.images import ImageSet
 from gatcluster.model.network import GATNetwork

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gatcluster.choices import PlotKind
 from gatcluster.config import Settings
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL import Image
 
-Kind = Literal["map", "curves", "sizes", "grid", "attention"]
 
 _SHOWN_SIDE = 240  # pixels of the longer side of an image in a figure
 
 
-def plot_run(run: RunFolder, kind: Kind, images_per_cluster: int = 8) -> Figure:
+def plot_run(run: RunFolder, kind: PlotKind, images_per_cluster: int = 8) -> Figure:
     """A figure of a run. Only ``grid`` and ``attention`` look for the images again.
 
     Args:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, Literal, Protocol, get_args
+from typing import IO, Final, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from gatcluster.choices import ExportKind
 from gatcluster.data.formats.tables import import_pyarrow
 from gatcluster.errors import InputError
 from gatcluster.runs.curation import Curation, Group
@@ -29,9 +30,14 @@ from gatcluster.runs.folder import RunFolder
 from gatcluster.runs.safe_names import FreeNames, safe_name
 from gatcluster.runs.source import RunImages, picture_of, run_images
 
-Kind = Literal["csv", "parquet", "folders", "links", "zip"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-SUFFIXES: Final[dict[Kind, str]] = {"csv": ".csv", "parquet": ".parquet", "folders": "", "links": "", "zip": ".zip"}
+KINDS: Final[tuple[ExportKind, ...]] = get_args(ExportKind)
+SUFFIXES: Final[dict[ExportKind, str]] = {
+    "csv": ".csv",
+    "parquet": ".parquet",
+    "folders": "",
+    "links": "",
+    "zip": ".zip",
+}
 INDEX: Final = "images.csv"  # in every export of images: which file is which image
 
 # What a spreadsheet takes for the beginning of a formula; the last four are the wide forms of the first.
@@ -66,7 +72,7 @@ class Exported:
     """What an export did."""
 
     destination: str
-    kind: Kind
+    kind: ExportKind
     n_images: int
     groups: list[ExportedGroup]
     left_out_unsure: int  # below the confidence that was asked for
@@ -77,7 +83,7 @@ class Exported:
 
 def export_run(
     run: RunFolder,
-    kind: Kind,
+    kind: ExportKind,
     destination: Path,
     curation: Curation,
     min_confidence: float = 0.0,
@@ -281,7 +287,7 @@ class _Archive:
         return entry
 
 
-def _way(images: RunImages, kind: Kind) -> str:
+def _way(images: RunImages, kind: ExportKind) -> str:
     """How images are written, from what the source holds."""
     if images.is_pixels:
         way = "png"
@@ -353,7 +359,7 @@ def _file_name(path: str, images: RunImages, index: int) -> str:
 
 
 @contextmanager
-def _sink(kind: Kind, destination: Path) -> Iterator[_Sink]:
+def _sink(kind: ExportKind, destination: Path) -> Iterator[_Sink]:
     if kind == "zip":
         with _new_file(destination) as file, zipfile.ZipFile(file, "w") as archive:
             yield _Archive(archive, safe_name(destination.stem))

@@ -18,8 +18,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from gatcluster.choices import Format
 from gatcluster.config import Settings, checked_settings
-from gatcluster.data.detect import Format, check_format
+from gatcluster.data.detect import check_format
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 from gatcluster.runs.files import named_write_errors, write_json

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
-from gatcluster.config import Resize
+from gatcluster.choices import Resize
 from gatcluster.data.columns import IMAGE_COLUMNS
 from gatcluster.data.decode import DEFAULT_SIDE, Form, shaped
 from gatcluster.data.images import ImageSet, Skipped
