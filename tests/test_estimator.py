@@ -215,6 +215,8 @@ def test_images_of_a_folder_keep_their_names_and_unreadable_files_are_named(phot
     model = quick().fit(photos)
     assert model.names_ == [f"{number:02}.png" for number in range(N)]
     assert [file.name for file in model.skipped_] == ["broken.png"]
+    model.save(tmp_path / "run")
+    assert GATCluster.load(tmp_path / "run").skipped_ == model.skipped_
     assert model.labels_.shape == (N,)
 
 

@@ -33,6 +33,7 @@ from gatcluster.runs.checkpoints import Checkpoints
 from gatcluster.runs.create import new_run, reopened_run
 from gatcluster.runs.folder import RunFolder, load_run
 from gatcluster.runs.plan import Plan, read_plan
+from gatcluster.runs.skipped import read_skipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -320,7 +321,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         features = run.label_features()
         names, _ = run.clusters()
         result = FitResult(settings, run.network(), features, run.history(), run.snapshots())
-        model._set_result(result, ImageSet(np.empty((len(names), 0, 0, 0), np.uint8), names))
+        no_pixels = np.empty((len(names), 0, 0, 0), np.uint8)
+        model._set_result(result, ImageSet(no_pixels, names, tuple(read_skipped(run.path))))
         return model
 
     @classmethod
