@@ -209,7 +209,7 @@ def test_every_form_of_the_same_grey_images_gives_the_same_clusters(tmp_path):
         assert_allclose(clone(model).fit(form).label_features_, model.label_features_, atol=1e-3)
 
 
-def test_images_of_a_folder_keep_their_names_and_unreadable_files_are_named(photos):
+def test_images_of_a_folder_keep_their_names_and_unreadable_files_are_named(photos, tmp_path):
     (photos / "broken.png").write_bytes(b"no image")
     (photos / "notes.txt").write_text("no image either")
     model = quick().fit(photos)
