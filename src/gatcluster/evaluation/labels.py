@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from gatcluster.errors import InputError
+from gatcluster.spreadsheets import PATH, original
 
 
 def labels_from_folders(names: Sequence[str]) -> list[str]:
@@ -26,7 +27,7 @@ def labels_from_csv(path: Path, names: Sequence[str], source: str | None = None)
     """The label of each image from a CSV file with columns ``path`` and ``label``.
 
     Args:
-        path: the file; rows for other images are ignored.
+        path: the file; rows for other images are ignored. Its paths may be those of a ``clusters.csv``.
         names: the images, as in ``clusters.csv``.
         source: the folder they were read from; paths below it match too.
     """
@@ -40,7 +41,8 @@ def labels_from_csv(path: Path, names: Sequence[str], source: str | None = None)
                 raise InputError(
                     f"{path} has no column '{sorted(missing)[0]}': it needs a header line with path and label"
                 )
-            known = {row["path"]: row["label"] for row in reader}
+            rows = [(row["path"] or "", row["label"]) for row in reader]
+            known = {**{original(name, PATH): label for name, label in rows}, **dict(rows)}
     except (csv.Error, OSError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
     labels = [known.get(name) or (known.get(str(Path(source) / name)) if source else None) for name in names]

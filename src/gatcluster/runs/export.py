@@ -29,6 +29,7 @@ from gatcluster.runs.curation import Curation, Group
 from gatcluster.runs.folder import RunFolder
 from gatcluster.runs.safe_names import FreeNames, safe_name
 from gatcluster.runs.source import RunImages, picture_of, run_images
+from gatcluster.spreadsheets import PATH, TEXT, harmless
 
 KINDS: Final[tuple[ExportKind, ...]] = get_args(ExportKind)
 SUFFIXES: Final[dict[ExportKind, str]] = {
@@ -39,9 +40,6 @@ SUFFIXES: Final[dict[ExportKind, str]] = {
     "zip": ".zip",
 }
 INDEX: Final = "images.csv"  # in every export of images: which file is which image
-
-# What a spreadsheet takes for the beginning of a formula; the last four are the wide forms of the first.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 OnProgress = Callable[[int, int], None]
 
@@ -183,20 +181,10 @@ def csv_table(rows: Sequence[Row], files: Sequence[str] | None = None) -> bytes:
     for place, row in enumerate(rows):
         own = (files[place],) if files else ()
         writer.writerow(
-            (harmless(row.path, "./"), row.group.number, harmless(row.name, "'"),
+            (harmless(row.path, PATH), row.group.number, harmless(row.name, TEXT),
              round(row.confidence, 6), *own)
         )  # fmt: skip
     return buffer.getvalue().encode("utf-8", "surrogateescape")
-
-
-def harmless(text: str, prefix: str) -> str:
-    """Text that no spreadsheet takes for a formula: one that begins like it gets a prefix.
-
-    >>> harmless("=1+1.png", "./"), harmless(" @x", "'"), harmless("a=1.png", "./")
-    ('./=1+1.png', "' @x", 'a=1.png')
-    """
-    begins = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
-    return prefix + text if begins else text
 
 
 def parquet_table(rows: Sequence[Row]) -> bytes:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gatcluster.errors import InputError
+
+_TO_QUOTE: Final = re.compile(r'[,;|"\t\r\n]|^\s|\s$')
 
 
 @contextmanager
@@ -58,15 +59,19 @@ def write_json(path: Path, tree: Any) -> None:
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as CSV, with Unix line ends."""
-    return "".join(_csv_line(row) for row in chain([header], rows))
+    """A table as CSV, with Unix line ends.
+
+    Text is quoted where any country's spreadsheet would otherwise cut it in two: what comes after the cut might be
+    taken for a formula.
+    """
+    return "".join(",".join(_cell(value) for value in row) + "\n" for row in chain([header], rows))
 
 
-def _csv_line(row: Sequence[Any]) -> str:
-    buffer = io.StringIO()
-    # Only characters of the line end are quoted: to have a carriage return in a name quoted too, write both, then cut.
-    csv.writer(buffer, lineterminator="\r\n").writerow(row)
-    return buffer.getvalue().removesuffix("\r\n") + "\n"
+def _cell(value: Any) -> str:
+    text = str(value)
+    if text and not _TO_QUOTE.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -6,17 +6,21 @@ import csv
 from pathlib import Path
 
 from gatcluster.data.images import Skipped
-from gatcluster.errors import InputError
 from gatcluster.runs.layout import SKIPPED
+from gatcluster.runs.untrusted import lines_of, refused
+from gatcluster.spreadsheets import PATH, TEXT, original
 
 
 def read_skipped(run: Path) -> list[Skipped]:
     """The files that a run left out; none if it has no such list."""
     path = run / SKIPPED
-    if not path.is_file():
+    if not path.exists():
         return []
-    try:
-        with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
-            return [Skipped(row["path"], row["reason"]) for row in csv.DictReader(file)]
-    except (OSError, KeyError, csv.Error) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+    skipped: list[Skipped] = []
+    with refused(f"cannot read {path}"):
+        for row in csv.DictReader(lines_of(path)):
+            name, reason = row["path"], row["reason"]
+            if name is None or reason is None:
+                raise ValueError(f"row {len(skipped) + 1} has no path or no reason")
+            skipped.append(Skipped(original(name, PATH), original(reason, TEXT)))
+    return skipped

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Final
 
 import numpy as np
 
-from gatcluster.errors import InputError
 from gatcluster.learning.snapshots import Snapshots
 from gatcluster.runs.files import write_bytes
+from gatcluster.runs.untrusted import read_npz, refused
+
+_MOST: Final = 1 << 31  # bytes, unpacked: twelve moments of 2,000 images with 40,000 clusters
 
 
 def write_snapshots(path: Path, snapshots: Snapshots) -> None:
@@ -22,16 +24,23 @@ def write_snapshots(path: Path, snapshots: Snapshots) -> None:
 
 def read_snapshots(path: Path, n_images: int, n_clusters: int) -> Snapshots | None:
     """The snapshots of a run of N images and k clusters; None where it kept none."""
-    if not path.is_file():
+    if not path.exists():
         return None
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            images, features = file["images"].astype(np.int64), file["features"].astype(np.float16)
-            stages, progress = file["stages"].tolist(), file["progress"].tolist()
-        if features.shape != (len(stages), len(images), n_clusters) or len(progress) != len(stages):
+    with refused(f"cannot read {path}"):
+        file = read_npz(
+            path,
+            _MOST,
+            images=("<i8", (None,)),
+            stages=("<U[0-9]+", (None,)),
+            progress=("<f8", (None,)),
+            features=("<f2", (None, None, n_clusters)),
+        )
+        images, features = file["images"], file["features"]
+        stages, progress = file["stages"].tolist(), file["progress"].tolist()
+        if features.shape[:2] != (len(stages), len(images)) or len(progress) != len(stages):
             raise ValueError("its parts do not fit together")
-        if images.ndim != 1 or not ((images >= 0) & (images < n_images)).all():
+        if not ((images >= 0) & (images < n_images)).all():
             raise ValueError("it names images that the run does not have")
-    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
-    return Snapshots(images, [str(stage) for stage in stages], [float(share) for share in progress], features)
+        if not all(0 <= share <= 1 for share in progress):
+            raise ValueError("it has moments before or after the training")
+        return Snapshots(images, [str(stage) for stage in stages], progress, features)
