@@ -182,7 +182,7 @@ def test_a_config_of_wrong_bytes_is_named(run_path):
 def test_a_run_of_another_format_is_refused_with_both_numbers(run_path, version):
     config = json.loads((run_path / "config.json").read_text())
     (run_path / "config.json").write_text(json.dumps({**config, "format": version}))
-    with pytest.raises(InputError, match=f"run format {version}; this version reads format 1"):
+    with pytest.raises(InputError, match=f"run format {version}, of gatcluster .* reads format 1"):
         load_run(run_path)
 
 

@@ -21,6 +21,7 @@ _STILL_SHARE: Final = 0.001  # of assignments that change
 _EXPLOSION: Final = 100.0  # times the usual gradient
 _USUAL: Final = 5, 25  # iterations at least, and at most, from which is told what is usual
 _NO_MEASURE: Final = 1e-12
+_WARNED_OF: Final = ("empty-cluster", "not-finite")
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,15 @@ def counted(history: Sequence[Record]) -> dict[str, int]:
 
 
 def lasting(history: Sequence[Record]) -> list[str]:
-    """One line for each finding that is still there in the last iteration, with how often it was made."""
+    """One line for each finding that is still there in the last iteration, with how often it was made.
+
+    Without those of which a fit warns by itself, from its final clusters and from the whole history.
+    """
     last = history[-1].findings if history else []
     counts = counted(history)
-    return [f"{sentence(name)} (in {counts[name]} of {len(history)} iterations)" for name in last]
+    return [
+        f"{sentence(name)} (in {counts[name]} of {len(history)} iterations)" for name in last if name not in _WARNED_OF
+    ]
 
 
 class Watch:
