@@ -30,6 +30,9 @@ bench: $(DEV_STAMP)  ## measurements, printed as ratios
 bench-report: $(DEV_STAMP)  ## size, speed and memory of the report of 60,000 images, in a real Chromium
 	$(BIN)/python benchmarks/report.py
 
+soak: $(DEV_STAMP)  ## kills runs for more than an hour, and compares what comes of resuming them
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py
+
 bench-data: $(DEV_STAMP)  ## what reading costs, on a folder of photos: make bench-data DATA=DIR
 	$(BIN)/python benchmarks/data.py --data $(DATA)
 
