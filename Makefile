@@ -8,7 +8,7 @@ DEMO_RUN ?= demo-run
 DEMO_OPTIONS ?=
 PYTEST_OPTIONS ?=
 
-.PHONY: demo test check bench bench-report bench-data bench-quality bench-ablation clean
+.PHONY: demo test check bench soak bench-report bench-data bench-quality bench-ablation clean
 
 demo: $(USER_STAMP)  ## cluster 1,797 handwritten digits and compare with k-means
 	$(BIN)/gatcluster demo -o $(DEMO_RUN) --overwrite $(DEMO_OPTIONS)
