@@ -15,8 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gatcluster.choices import Augment, Device, Precision, Recipe, Resize
 from gatcluster.errors import InputError
 
+_MOST: Final = 2**31 - 1  # of anything that is counted
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Side = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -34,7 +37,7 @@ class ImageSettings(_Strict):
     geometry: Share = 1.0  # how far images are moved by the transformations, relative to what ``augment`` allows
     mean: float = Field(default=0.0, allow_inf_nan=False)  # lightness, subtracted so that padding is no dark frame
     resize: Resize = "crop"
-    value_range: tuple[float, float] = (0.0, 1.0)  # what stands for black and white in arrays of floats
+    value_range: tuple[Finite, Finite] = (0.0, 1.0)  # what stands for black and white in arrays of floats
 
     @property
     def network_channels(self) -> int:
@@ -59,23 +62,25 @@ class NetworkSettings(_Strict):
 class LossWeights(_Strict):
     """The weights of Eq. "L_total"; the paper's values are the defaults."""
 
-    relation: float = Field(default=1, ge=0)
-    transformation: float = Field(default=5, ge=0)  # α₁
-    attention: float = Field(default=5, ge=0)  # α₂
-    entropy: float = Field(default=3, ge=0)  # α₃
+    relation: Weight = 1
+    transformation: Weight = 5  # α₁
+    attention: Weight = 5  # α₂
+    entropy: Weight = 3  # α₃
 
 
 class TrainingSettings(_Strict):
     """Algorithm 1: batch sizes, optimiser, and when to stop."""
 
-    batch_size: int = Field(ge=2)  # M: images whose targets are computed together
-    target_sub_batch: int = Field(default=500, ge=1)  # m₁: sets memory and speed, never the result
-    sub_batch: int = Field(ge=2)  # m₂: images of one step
-    passes: int = Field(default=1, ge=1)  # of step 2 over each batch
+    batch_size: int = Field(ge=2, le=_MOST)  # M: images whose targets are computed together
+    target_sub_batch: int = Field(default=500, ge=1, le=_MOST)  # m₁: sets memory and speed, never the result
+    sub_batch: int = Field(ge=2, le=_MOST)  # m₂: images of one step
+    passes: int = Field(default=1, ge=1, le=_MOST)  # of step 2 over each batch
     learning_rate: Positive  # of Adam in the paper's recipe, of Muon in `fast`
-    epochs: int | None = Field(default=None, ge=1)
+    epochs: int | None = Field(default=None, ge=1, le=_MOST)
     minutes: Positive | None = None
-    patience: int | None = Field(default=None, ge=1)  # stop after so many epochs in which assignments stood still
+    patience: int | None = Field(
+        default=None, ge=1, le=_MOST
+    )  # stop after so many epochs in which assignments stood still
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingSettings:
@@ -94,20 +99,26 @@ class FastSettings(_Strict):
     """What the `fast` recipe adds: contrast, and partitions of a neighbour graph."""
 
     warm_up_share: Share = 0.55  # of the epochs or the minutes
-    rounds: int = Field(default=3, ge=1)  # of (partition the graph, learn it)
+    rounds: int = Field(default=3, ge=1, le=_MOST)  # of (partition the graph, learn it)
     refining_share: Share = 0.5  # of the learning rate, once clusters are learned
     temperature: Positive = 0.2
-    neighbours: tuple[Annotated[int, Field(ge=1)], ...] = (15, 20, 30)  # of each image, in the graphs that are cut
-    landmarks: int = Field(default=20_000, ge=2)  # images in the graphs, at most; the rest follow their neighbours
-    ridges: tuple[Annotated[float, Field(ge=0)], ...] = (0.3, 1.0)  # of the cuts
+    neighbours: tuple[Annotated[int, Field(ge=1, le=_MOST)], ...] = (
+        15,
+        20,
+        30,
+    )  # of each image, in the graphs that are cut
+    landmarks: int = Field(
+        default=20_000, ge=2, le=_MOST
+    )  # images in the graphs, at most; the rest follow their neighbours
+    ridges: tuple[Weight, ...] = (0.3, 1.0)  # of the cuts
     neighbour_share: Share = 0.5  # of the views that are of a neighbour, while the partition is learned
-    contrast_weight: float = Field(default=1.0, ge=0)  # beside the four tasks
+    contrast_weight: Weight = 1.0  # beside the four tasks
 
 
 class Settings(_Strict):
     """Everything that determines a run, apart from the images."""
 
-    n_clusters: int = Field(ge=2)
+    n_clusters: int = Field(ge=2, le=_MOST)
     recipe: Recipe
     seed: int = Field(ge=0, lt=2**32)
     device: Device = "auto"

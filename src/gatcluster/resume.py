@@ -6,6 +6,7 @@ from typing import Any
 
 from gatcluster.data.cache import OnProgress
 from gatcluster.data.images import ImageSet
+from gatcluster.errors import InputError
 from gatcluster.learning.fit import check_fittable
 from gatcluster.prepare import prepare, read_like
 from gatcluster.runs.folder import RunFolder
@@ -30,11 +31,14 @@ def planned_images(
         with plan.same_folder() as named:
             return planned_images(plan, run, on_progress, named)
     if plan.settings is None:
+        if not {"n_clusters", "seed"} <= plan.choices.keys():
+            raise InputError(f"{run.path} does not say what was to be learned: fit again with --overwrite")
         images, settings = prepare(source, format=plan.source_format, on_progress=on_progress, **plan.choices)
         check_fittable(settings)
         plan = plan.begun(settings, images)
         plan.write(run.path)
         return plan, images
+    check_fittable(plan.settings)
     images = read_like(source, plan.settings.images, on_progress, plan.source_format)
     check_same_images(plan, images)
     return plan, images

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gatcluster.config import Settings
 from gatcluster.data.images import ImageSet
-from gatcluster.devices import check_device
-from gatcluster.errors import ConvergenceWarning
+from gatcluster.devices import check_device, machine_memory
+from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.learning.callbacks import Callback, StopWhenSettled
 from gatcluster.learning.fast import learn_fast
 from gatcluster.learning.history import Record
@@ -20,7 +20,9 @@ from gatcluster.learning.snapshots import Snapshots
 from gatcluster.learning.state import StateKeeper
 from gatcluster.learning.trainer import Trainer
 from gatcluster.model.inference import label_features
-from gatcluster.model.network import GATNetwork, build_network
+from gatcluster.model.network import GATNetwork, network_shapes
+
+_COPIES_IN_TRAINING = 4  # weights, gradients, and two momenta
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,14 @@ def fit(
 
 
 def check_fittable(settings: Settings) -> None:
-    """Refuse, before anything is written, a device that is not there and images too small for the network."""
+    """Refuse, before anything is written, what cannot be: device, images too small, a network too large."""
     check_device(settings.device, settings.precision)
-    build_network(settings)
+    n_bytes = sum(tensor.nbytes for tensor in network_shapes(settings).values())
+    if n_bytes * _COPIES_IN_TRAINING > machine_memory():
+        raise InputError(
+            f"a network for {settings.n_clusters} clusters takes {n_bytes / 1e9:.1f} GB, and "
+            f"{_COPIES_IN_TRAINING} times that to train: this machine has {machine_memory() / 1e9:.1f} GB. Give a smaller k, or another preset"
+        )
 
 
 def learn_as_published(trainer: Trainer) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gatcluster.config import Settings
+from gatcluster.errors import InputError
 from gatcluster.model.backbones import Backbone, lean_backbone, paper_backbone
 from gatcluster.model.heads import AttentionHead, LabelHead
 
@@ -71,6 +72,19 @@ class GATNetwork(nn.Module):
     def embedding(self, images: Tensor) -> Tensor:
         """The backbone's features, averaged over the map: (N, C)."""
         return self.features(images).mean(dim=(2, 3))
+
+
+def network_shapes(settings: Settings) -> dict[str, Tensor]:
+    """The tensors of the network that ``settings`` describe, by name, without memory for what is in them.
+
+    Raises:
+        InputError: no machine could hold such a network.
+    """
+    try:
+        with torch.device("meta"):
+            return build_network(settings).state_dict()
+    except RuntimeError:  # a tensor of more bytes than can be counted
+        raise InputError(f"no network for {settings.n_clusters} clusters fits into any memory") from None
 
 
 def build_network(settings: Settings) -> GATNetwork:

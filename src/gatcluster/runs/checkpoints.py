@@ -21,6 +21,7 @@ from gatcluster.runs.files import sync_folder, write_bytes
 from gatcluster.runs.interruption import Interruption
 from gatcluster.runs.layout import CHECKPOINTS
 from gatcluster.runs.state_file import from_bytes, to_bytes
+from gatcluster.runs.untrusted import size_of
 
 _KEPT: Final = 2
 _NAME: Final = re.compile(r"checkpoint-(\d+)-([0-9a-f]{64})\.safetensors")
@@ -131,12 +132,15 @@ def remove_checkpoints(run: Path) -> None:
 def _files(run: Path) -> list[_File]:
     """All checkpoints, the newest first."""
     folder = run / CHECKPOINTS
+    if folder.is_symlink():  # in a run from a stranger it might lead anywhere
+        raise InputError(f"{folder} is a link, and no run makes one: remove it")
     found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()] if folder.is_dir() else []
     files = [_File(path, int(match[1]), match[2]) for path, match in found if match is not None]
     return sorted(files, key=lambda file: file.number, reverse=True)
 
 
 def _checked_content(file: _File) -> State:
+    size_of(file.path)  # a file that fits into memory, and no pipe
     content = file.path.read_bytes()
     if hashlib.sha256(content).hexdigest() != file.checksum:
         raise ValueError("its checksum is wrong")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -48,7 +47,7 @@ from gatcluster.runs.layout import (
 )
 from gatcluster.runs.model_file import read_model, write_model
 from gatcluster.runs.snapshots import read_snapshots, write_snapshots
-from gatcluster.runs.untrusted import MOST_IMAGES, lines_of, one_line, read_json, read_npy, refused
+from gatcluster.runs.untrusted import MOST_IMAGES, check_path, lines_of, one_line, read_json, read_npy, refused
 from gatcluster.spreadsheets import PATH, TEXT, harmless, original
 
 FORMAT: Final = 1  # of the run folder; grows when older readers could no longer make sense of it
@@ -187,8 +186,8 @@ class RunFolder:
                 raise ValueError(f"it speaks of {one_line(tree['n_images'])} images")
             if not all(isinstance(number, str) for number in tree["versions"].values()):
                 raise ValueError("no proper 'versions' in it")
-            if tree["source"] is not None and b"\0" in os.fsencode(tree["source"]):
-                raise ValueError("no path can be its 'source'")
+            if tree["source"] is not None:
+                check_path(tree["source"])
             return dict(tree)
 
     def source_format(self) -> Format | None:

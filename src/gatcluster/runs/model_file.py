@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 
 from gatcluster.config import Settings
-from gatcluster.model.network import GATNetwork, build_network
+from gatcluster.model.network import GATNetwork, build_network, network_shapes
 from gatcluster.runs.files import write_bytes
 from gatcluster.runs.untrusted import refused, size_of
 
@@ -35,8 +35,7 @@ def read_model(path: Path, settings: Settings) -> GATNetwork:
     """
     with refused(f"{path} cannot be read as this run's model"):
         _check_header_length(path)
-        with torch.device("meta"):
-            expected = build_network(settings).state_dict()
+        expected = network_shapes(settings)
         with safe_open(path, framework="pt") as file:
             names = set(file.keys())
             if names != set(expected):

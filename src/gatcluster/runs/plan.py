@@ -26,6 +26,7 @@ from gatcluster.errors import InputError
 from gatcluster.runs.files import named_write_errors, write_json
 from gatcluster.runs.folder import library_versions
 from gatcluster.runs.layout import RESUME
+from gatcluster.runs.untrusted import check_path, one_line, read_json
 
 FORMAT: Final = 1  # of this file and of the checkpoints; grows when older ones could no longer be gone on from
 DEFAULT_CHECKPOINT_MINUTES: Final = 2.0
@@ -151,15 +152,15 @@ def read_plan(run: Path, tell: Callable[[str], None]) -> Plan:
     """
     path = run / RESUME
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = read_json(path)
         if not isinstance(tree, dict):
             raise ValueError("it holds no plan")
         _check_versions(run, tree, tell)
         return _plan(tree)
     except InputError as error:
-        raise InputError(f"cannot resume {run}: {error}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is damaged: {error}; fit again with --overwrite") from None
+        raise InputError(f"cannot resume {run}: {one_line(error)}") from None
+    except Exception as error:  # hostile plans may provoke anything
+        raise InputError(f"{path} is damaged: {one_line(error)}; fit again with --overwrite") from None
 
 
 def _plan(tree: dict[str, Any]) -> Plan:
@@ -180,14 +181,58 @@ def _plan(tree: dict[str, Any]) -> Plan:
     for name, kind in kinds.items():
         if name not in tree or not isinstance(tree[name], kind):
             raise ValueError(f"no proper '{name}' in it")
-    if not 1 <= tree["threads"] <= 4096:
-        raise ValueError(f"{tree['threads']} threads")
+    if isinstance(tree["threads"], bool) or not 1 <= tree["threads"] <= 4096:
+        raise ValueError(f"{one_line(tree['threads'])} threads")
+    if isinstance(tree["checkpoint_minutes"], bool) or not 0 <= tree["checkpoint_minutes"] <= 1e6:
+        raise ValueError("no proper 'checkpoint_minutes' in it")
+    if not all(isinstance(number, str) for number in tree["versions"].values()):
+        raise ValueError("no proper 'versions' in it")
+    for name in ("source", "given", "folder", "cache"):
+        check_path(tree[name] or "")
+    _check_choices(tree["choices"])
     if (tree["settings"] is None) != (tree["fingerprint"] is None):
         raise ValueError("settings or fingerprint are missing")
     known = {name: tree[name] for name in kinds}
     known["settings"] = None if tree["settings"] is None else checked_settings(tree["settings"])
+    if known["settings"] is not None and not known["settings"].n_clusters <= tree["fingerprint"]["images"]:
+        raise ValueError("it has more clusters than images")
     known["source_format"] = None if tree["source_format"] is None else check_format(tree["source_format"])
     return Plan(**known)
+
+
+def _check_choices(choices: dict[str, Any]) -> None:
+    """Refuse what :func:`~gatcluster.prepare.prepare` has no argument for, or of which it could make no sense."""
+    for name, value in choices.items():
+        check = _CHOICES.get(name)
+        if check is None or not (value is None or check(value)):
+            raise ValueError(f"no proper choice of '{one_line(name)}' in it")
+    if any(choices.get(name, 0) is None for name in ("n_clusters", "seed", "watch")):
+        raise ValueError("choices are missing")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**32
+
+
+def _is_number(value: Any) -> bool:
+    return _is_whole(value) or isinstance(value, float)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_size(value: Any) -> bool:
+    return _is_whole(value) or (isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value)))
+
+
+_CHOICES: Final[dict[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("n_clusters", "seed", "epochs", "batch_size", "sub_batch", "patience", "passes"), _is_whole),
+    **dict.fromkeys(("minutes", "learning_rate"), _is_number),
+    **dict.fromkeys(("recipe", "preset", "resize", "augment", "colour", "device", "precision", "memory"), _is_text),
+    "image_size": _is_size,
+    "watch": lambda value: isinstance(value, bool),
+}
 
 
 def _check_versions(run: Path, tree: dict[str, Any], tell: Callable[[str], None]) -> None:

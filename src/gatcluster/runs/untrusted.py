@@ -21,6 +21,7 @@ from typing import IO, Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatcluster.devices import machine_memory
 from gatcluster.errors import InputError
 
 MOST_JSON: Final = 1 << 24  # bytes of a config.json, a metrics.json and the like
@@ -79,9 +80,16 @@ def size_of(path: Path, most: int | None = None) -> int:
 
 def check_memory(n_bytes: int) -> None:
     """Refuse what takes more than half of the machine's memory."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_memory()
     if n_bytes > memory // 2:
         raise ValueError(f"it takes {n_bytes / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f} GB of memory")
+
+
+def check_path(text: str) -> None:
+    """Refuse text that no path can be: the operating system would, in a dozen ways."""
+    encoded = os.fsencode(text)
+    if b"\0" in encoded or len(encoded) > 4096 or any(len(part) > 255 for part in encoded.split(b"/")):
+        raise ValueError(f"no path can be '{one_line(text)}'")
 
 
 def read_json(path: Path) -> Any:
