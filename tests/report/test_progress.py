@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 
@@ -214,3 +215,24 @@ def test_wide_rows_of_clusters_do_not_break_a_narrow_terminal():
         progress.on_record(record(sizes=tuple(range(1, 200))))
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", stream.getvalue()).splitlines()
     assert max(len(line) for line in lines) <= 40
+
+
+# What the watch finds.
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_finding_is_told_once_in_words_also_after_a_resume(live):
+    stream = io.StringIO()
+    found = dataclasses.replace(record(), findings=["giant-cluster"])
+    console = Console(file=stream, force_terminal=True, width=200)
+    with LiveProgress(console) if live else PlainProgress(stream) as progress:
+        for _ in range(3):
+            progress.on_record(found)
+        progress.on_notice("a checkpoint is damaged")
+    assert stream.getvalue().count("giant-cluster: one cluster holds more than nine tenths") == 1
+    assert stream.getvalue().count("warning: a checkpoint is damaged") == 1
+    stream = io.StringIO()
+    with LiveProgress(Console(file=stream)) if live else PlainProgress(stream) as progress:
+        progress.on_resume([found])
+        progress.on_record(found)
+    assert "giant-cluster" not in stream.getvalue()

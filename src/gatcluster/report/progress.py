@@ -105,6 +105,10 @@ class LiveProgress(Callback):
         """Something that the user should know; it stays above the display."""
         self._live.console.print(f"warning: {message}", markup=False, soft_wrap=True)
 
+    def on_resume(self, history: Sequence[Record]) -> None:
+        """What was found before the interruption was told then."""
+        self._told.update(name for record in history for name in record.findings)
+
     def on_progress(self, progress: Progress) -> None:
         """Move the bar."""
         self._bar.update(self._task, description=progress.stage, completed=progress.done, left=time_left(progress))
@@ -151,6 +155,10 @@ class PlainProgress(Callback):
     def on_notice(self, message: str) -> None:
         """Something that the user should know."""
         self._write(f"warning: {message}")
+
+    def on_resume(self, history: Sequence[Record]) -> None:
+        """What was found before the interruption was told then."""
+        self._told.update(name for record in history for name in record.findings)
 
     def on_progress(self, progress: Progress) -> None:
         """Remember how far training is, for the next line."""

@@ -38,7 +38,7 @@ def check_not_in_use(run: Path) -> None:
     """Refuse a folder on which a process is at work; nothing is written."""
     path = run / LOCK
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:  # no lock, or none that we may ask for: then the folder cannot be written to, either
         return
     try:
@@ -55,7 +55,7 @@ def _try_lock(path: Path) -> int | None:
     """The descriptor of the locked file, or None if another process holds it."""
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
@@ -64,8 +64,9 @@ def _try_lock(path: Path) -> int | None:
             raise InputError(f"cannot lock {path}: {error.strerror or error}") from None
         with suppress(FileNotFoundError):
             if os.fstat(descriptor).st_ino == path.stat().st_ino:
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"{os.getpid()}\n".encode())
+                with suppress(OSError):  # a full disk: then nobody learns who has it
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, f"{os.getpid()}\n".encode())
                 return descriptor
         os.close(descriptor)  # its last owner removed it between our two calls: try again
 
