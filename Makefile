@@ -31,6 +31,7 @@ bench-report: $(DEV_STAMP)  ## size, speed and memory of the report of 60,000 im
 	$(BIN)/python benchmarks/report.py
 
 soak: $(DEV_STAMP)  ## kills runs for more than an hour, and compares what comes of resuming them
+	OMP_NUM_THREADS=1 GATCLUSTER_MUTATIONS=20000 $(BIN)/python -m pytest tests/runs/test_untrusted.py -k mutated
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py
 
 bench-data: $(DEV_STAMP)  ## what reading costs, on a folder of photos: make bench-data DATA=DIR

@@ -72,7 +72,8 @@ def check_fittable(settings: Settings) -> None:
     if n_bytes * _COPIES_IN_TRAINING > machine_memory():
         raise InputError(
             f"a network for {settings.n_clusters} clusters takes {n_bytes / 1e9:.1f} GB, and "
-            f"{_COPIES_IN_TRAINING} times that to train: this machine has {machine_memory() / 1e9:.1f} GB. Give a smaller k, or another preset"
+            f"{_COPIES_IN_TRAINING} times that to train: this machine has "
+            f"{machine_memory() / 1e9:.1f} GB. Give a smaller k, or another preset"
         )
 
 

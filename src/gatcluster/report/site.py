@@ -48,6 +48,8 @@ def write_report(run: RunFolder, pictures: Pictures | None, note: str = "", on_d
     """
     target = run.path / REPORT
     scratch = run.path / f".{REPORT}.{os.getpid()}.tmp"
+    if scratch.is_symlink():
+        scratch.unlink()
     shutil.rmtree(scratch, ignore_errors=True)
     new, old = scratch / "new", scratch / "old"
     try:
@@ -72,8 +74,9 @@ def write_report(run: RunFolder, pictures: Pictures | None, note: str = "", on_d
 
 
 def has_report(run: RunFolder) -> bool:
-    """Whether the run has a report."""
-    return (run.path / REPORT / INDEX).is_file()
+    """Whether the run has a report. What a link leads to is none, and nothing is written there."""
+    report = run.path / REPORT
+    return (report / INDEX).is_file() and not (report.is_symlink() or (report / _DATA).is_symlink())
 
 
 def renew_scores(run: RunFolder) -> None:

@@ -32,8 +32,9 @@ def named_write_errors(path: Path) -> Iterator[None]:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file by way of a temporary one beside it; when this returns, it is on the disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:  # new: nothing is written through a link that somebody put there
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

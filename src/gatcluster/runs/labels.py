@@ -29,7 +29,10 @@ def read_labels(run: Path, n_images: int) -> list[str | None] | None:
         return None
     labels: list[str | None] = [None] * n_images
     with refused(f"cannot read {path}"):
-        for row in csv.DictReader(lines_of(path)):
+        reader = csv.DictReader(lines_of(path))
+        if not {"row", "label"} <= set(reader.fieldnames or ()):
+            raise ValueError("it has no columns row and label")
+        for row in reader:
             place, label = int(row["row"]), row["label"]
             if not 0 <= place < n_images or label is None:
                 raise ValueError("it has labels of images that the run does not have, or rows without a label")

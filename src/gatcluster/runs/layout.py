@@ -78,6 +78,9 @@ def check_free(path: Path, overwrite: bool) -> None:
         raise InputError(f"cannot write to {path}: {nearest} is not a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(f"cannot write to {path}: no permission to write in {nearest}")
+    for name in (PREVIOUS, MOVING):
+        if (path / name).is_symlink():  # a run never makes one; a stranger's might lead to another folder's files
+            raise InputError(f"{path / name} is a link, and no run makes one: remove it")
     entries = [entry.name for entry in path.iterdir() if entry.name != LOCK] if path.exists() else []
     if RESUME in entries and not overwrite:
         raise InputError(

@@ -18,7 +18,10 @@ def read_skipped(run: Path) -> list[Skipped]:
         return []
     skipped: list[Skipped] = []
     with refused(f"cannot read {path}"):
-        for row in csv.DictReader(lines_of(path)):
+        reader = csv.DictReader(lines_of(path))
+        if not {"path", "reason"} <= set(reader.fieldnames or ()):
+            raise ValueError("it has no columns path and reason")
+        for row in reader:
             name, reason = row["path"], row["reason"]
             if name is None or reason is None:
                 raise ValueError(f"row {len(skipped) + 1} has no path or no reason")
