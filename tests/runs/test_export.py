@@ -248,6 +248,14 @@ def test_csv_files_hold_nothing_that_a_spreadsheet_runs(tmp_path, untrained_run)
     assert {row[2] for row in rows} <= {"'=x()", "'@y"}
 
 
+def test_a_folder_whose_name_begins_like_a_formula_is_none_in_the_table_of_files(exported):
+    target, _ = exported("folders", "out", names={"0": "=x()", "1": "-y"})
+    rows = list(csv.DictReader(io.StringIO((target / "images.csv").read_text(), newline="")))
+    assert not any(row["file"].startswith(("=", "-")) for row in rows)
+    assert any(row["file"].startswith("./=x()/") for row in rows)
+    assert all((target / row["file"]).is_file() for row in rows)
+
+
 def test_parquet_has_the_same_rows(exported):
     import pyarrow.parquet
 

@@ -179,7 +179,7 @@ def csv_table(rows: Sequence[Row], files: Sequence[str] | None = None) -> bytes:
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writerow(("path", "cluster", "name", "confidence", *(("file",) if files else ())))
     for place, row in enumerate(rows):
-        own = (files[place],) if files else ()
+        own = (harmless(files[place], PATH),) if files else ()
         writer.writerow(
             (harmless(row.path, PATH), row.group.number, harmless(row.name, TEXT),
              round(row.confidence, 6), *own)

@@ -8,7 +8,7 @@ from typing import Final
 
 _LONGEST: Final = 180  # bytes; file systems take 255, and a number may follow
 _LONGEST_ENDING: Final = 20
-_FORBIDDEN: Final = re.compile(r'[/\\:*?"<>|]')  # a separator somewhere, or taken for a pattern
+_FORBIDDEN: Final = re.compile(r'[/\\:;*?"<>|]')  # a separator somewhere, or taken for a pattern
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # may break lines or reverse text
 _JOINERS: Final = frozenset("\u200c\u200d")  # belong to some scripts
 _RESERVED: Final = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)  # by Windows
