@@ -16,29 +16,33 @@ def revived(sizes_at: list[list[int]], begin: float, distance: float) -> list[li
 
 
 def test_a_cluster_that_stays_empty_is_revived_in_the_second_half_and_again_only_after_as_long():
-    found = revived([[5, 0, 5]] * 100, 0.0, 0.01)
+    found = revived([[95, 0, 5]] * 100, 0.0, 0.01)
     when = [i for i, clusters in enumerate(found) if clusters]
     assert when == [50, 76]
     assert found[50] == [1]
 
 
 def test_one_that_fills_by_itself_or_is_empty_for_a_short_time_is_left_alone():
-    sizes = [[5, 0, 5] if i % 20 else [4, 1, 5] for i in range(100)]
+    sizes = [[95, 0, 5] if i % 20 else [94, 1, 5] for i in range(100)]
     assert not any(revived(sizes, 0.0, 0.01))
+
+
+def test_while_others_hold_groups_of_their_own_an_empty_one_is_left_alone():
+    assert not any(revived([[60, 0, 40]] * 100, 0.0, 0.01))
 
 
 @pytest.mark.parametrize(("begin", "distance"), [(0.0, 0.004), (0.91, 0.001), (0.6, 0.03)])
 def test_not_early_not_late_and_not_after_few_iterations(begin, distance):
     n = 12 if distance == 0.03 else 90
-    assert not any(revived([[5, 0, 5]] * n, begin, distance))
+    assert not any(revived([[95, 0, 5]] * n, begin, distance))
 
 
 def test_the_count_goes_on_from_its_state():
     first, second = EmptyClusters(), EmptyClusters()
     for i in range(40):
-        first.to_revive([5, 0, 5], 0.01 * i)
+        first.to_revive([95, 0, 5], 0.01 * i)
     second.restore(first.state())
-    found = [second.to_revive([5, 0, 5], 0.01 * i) for i in range(40, 60)]
+    found = [second.to_revive([95, 0, 5], 0.01 * i) for i in range(40, 60)]
     assert [i for i, clusters in enumerate(found, 40) if clusters] == [50]
 
 

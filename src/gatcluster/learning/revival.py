@@ -16,15 +16,17 @@ from gatcluster.learning.state import State
 from gatcluster.model.network import GATNetwork
 
 _DIFFERENCE: Final = 0.1  # of the revived output from the one it is copied from, relative to its length
-# In the first part of a training clusters are often empty, and fill by themselves: to meddle then does harm. In the
-# last part nothing could be learned any more.
+# In the first part of a training clusters are often empty, and fill by themselves; and while other clusters hold
+# groups of their own, they too are shaken by a revival. To meddle then does harm, as we measured. In the last part
+# nothing could be learned any more.
 _BEGIN, _END = 0.5, 0.9
+_COLLAPSE_SHARE: Final = 0.9  # of the images in one cluster: there is nothing left to lose
 _EMPTY_SHARE: Final = 0.25  # of the training for which a cluster must have been empty
 _EMPTY_ITERATIONS: Final = 20
 
 
 class EmptyClusters:
-    """For how long each cluster has been empty, and whether it is time to revive one. For recipe `paper`."""
+    """For how long each cluster has been empty, and which to revive once all collapsed into one. For recipe `paper`."""
 
     def __init__(self) -> None:
         self._since: dict[int, tuple[float, int]] = {}  # share of the training, and iterations since
@@ -42,7 +44,7 @@ class EmptyClusters:
             if size == 0
             for since, iterations in [self._since.get(cluster, (spent, 0))]
         }
-        if not _BEGIN <= spent <= _END:
+        if not _BEGIN <= spent <= _END or max(sizes) <= _COLLAPSE_SHARE * sum(sizes):
             return []
         due = [
             cluster
