@@ -93,6 +93,9 @@ def fit(
     overwrite: Overwrite = False,
     resume: Resume = None,
     checkpoint_minutes: CheckpointMinutes = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Stay within so much memory, such as 2GB; steps shrink to fit.")
+    ] = None,
     no_watch: NoWatch = False,
     strict: Strict = False,
     as_json: AsJson = False,
@@ -136,6 +139,7 @@ def fit(
             passes=passes,
             patience=patience,
             watch=not no_watch,
+            memory=memory,
         )
     _print_outcome(summary, as_json, strict)
 

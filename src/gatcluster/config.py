@@ -123,6 +123,7 @@ class Settings(_Strict):
     seed: int = Field(ge=0, lt=2**32)
     device: Device = "auto"
     precision: Precision = "32-true"
+    memory: int | None = Field(default=None, ge=1, le=2**50)  # bytes; sub-batches were chosen to stay within
     watch: bool = True  # leave out steps that are not finite, revive empty clusters
     images: ImageSettings
     network: NetworkSettings

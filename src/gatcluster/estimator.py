@@ -98,6 +98,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Print a line now and then.
     watch : bool, default=True
         Leave out steps whose loss or gradient is not finite, and revive clusters that stay empty.
+    memory : str or int, default=None
+        Stay within so much memory, such as "2GB": sub-batches are made as small as it takes, by measuring some steps.
     run : path, default=None
         A folder for the run, as ``save`` writes it, that must not be there yet. While the network learns, its state is
         kept there every two minutes: :meth:`resume` goes on with a fit that was interrupted.
@@ -155,6 +157,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         callbacks: Sequence[Callback] | None = None,
         verbose: bool = False,
         watch: bool = True,
+        memory: str | int | None = None,
         run: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -179,6 +182,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         self.callbacks = callbacks
         self.verbose = verbose
         self.watch = watch
+        self.memory = memory
         self.run = run
 
     def fit(self, X: Any, y: Any = None) -> GATCluster:
@@ -213,6 +217,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             loss_weights=self.loss_weights,
             patience=self.patience,
             watch=self.watch,
+            memory=self.memory,
         )
         if self.run is None:
             self._set_result(fit(images, settings, self._all_callbacks()), images)
@@ -348,6 +353,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             precision=settings.precision,
             patience=settings.training.patience,
             watch=settings.watch,
+            memory=settings.memory,
         )
         if settings.images.size[0] == 1:
             model.n_features_in_ = settings.images.size[1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
 from typing import Any, get_args
@@ -16,8 +18,10 @@ from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
 from gatcluster.data.store import remembered
+from gatcluster.data.workers import workers_within
 from gatcluster.devices import check_device
 from gatcluster.errors import InputError
+from gatcluster.learning.memory import parsed_memory, within_memory
 from gatcluster.model.backbones import check_size
 
 ImageSize = int | tuple[int, int] | None
@@ -46,9 +50,11 @@ def prepare(
     patience: int | None = None,
     passes: int | None = None,
     watch: bool = True,
+    memory: str | int | None = None,
     on_progress: OnProgress | None = None,
+    tell: Callable[[str], None] = lambda message: warnings.warn(message, stacklevel=3),
 ) -> tuple[ImageSet, Settings]:
-    """Read the images of ``source`` and complete the settings for them.
+    """Read the images of ``source`` and complete the settings for them; ``tell`` is called with what to know of them.
 
     Raises:
         InputError: what cannot be used, named, before any training begins.
@@ -66,7 +72,9 @@ def prepare(
         size = (known_preset.size, known_preset.size)
     if size is not None and preset is not None:
         check_size(preset, size)
-    images = read_images(source, size, resize=resize, on_progress=on_progress, format=format)
+    n_bytes = None if memory is None else parsed_memory(memory)
+    with nullcontext() if n_bytes is None else workers_within(n_bytes):
+        images = read_images(source, size, resize=resize, on_progress=on_progress, format=format)
     kind: Augment = remembered(images.pixels, partial(choose_augment, images), str) if augment == "auto" else augment
     form = ImageSettings(
         size=images.size,
@@ -97,6 +105,8 @@ def prepare(
         passes=passes,
         watch=watch,
     )
+    if n_bytes is not None:
+        settings = within_memory(images, settings, n_bytes, sub_batch is not None, tell)
     return images, settings
 
 

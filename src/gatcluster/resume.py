@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from gatcluster.data.cache import OnProgress
@@ -14,7 +16,11 @@ from gatcluster.runs.plan import Plan, check_same_images
 
 
 def planned_images(
-    plan: Plan, run: RunFolder, on_progress: OnProgress | None = None, source: Any = None
+    plan: Plan,
+    run: RunFolder,
+    on_progress: OnProgress | None = None,
+    source: Any = None,
+    tell: Callable[[str], None] = lambda message: warnings.warn(message, stacklevel=3),
 ) -> tuple[Plan, ImageSet]:
     """The images that a plan names, and the plan with the settings that were completed for them.
 
@@ -23,17 +29,20 @@ def planned_images(
         run: its folder.
         on_progress: called with (images read, images in all).
         source: where the images are, if the plan does not say.
+        tell: called with what the user should know.
 
     Raises:
         InputError: the images are not those that the run was begun with.
     """
     if source is None:
         with plan.same_folder() as named:
-            return planned_images(plan, run, on_progress, named)
+            return planned_images(plan, run, on_progress, named, tell)
     if plan.settings is None:
         if not {"n_clusters", "seed"} <= plan.choices.keys():
             raise InputError(f"{run.path} does not say what was to be learned: fit again with --overwrite")
-        images, settings = prepare(source, format=plan.source_format, on_progress=on_progress, **plan.choices)
+        images, settings = prepare(
+            source, format=plan.source_format, on_progress=on_progress, tell=tell, **plan.choices
+        )
         check_fittable(settings)
         plan = plan.begun(settings, images)
         plan.write(run.path)

@@ -144,7 +144,7 @@ def _fit_planned(
     interruption: Interruption | None,
 ) -> Summary:
     """Begin or go on with a run, whichever its plan says."""
-    plan, images = planned_images(plan, run, progress.on_images)
+    plan, images = planned_images(plan, run, progress.on_images, tell=progress.on_notice)
     assert plan.settings is not None
     keeper = Checkpoints(run.path, plan.identity(), plan.checkpoint_minutes, interruption, progress.on_notice)
     return fit_images(

@@ -54,7 +54,7 @@ def test_read_only_pixels_such_as_a_memory_map_give_a_batch_without_a_warning(dt
         assert images.batch(slice(None)).shape == (6, 3, 8, 9)
 
 
-def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path, monkeypatch):
+def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path):
     def resident_file_bytes() -> int:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssFile"))
@@ -62,8 +62,8 @@ def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path, monkeypa
     n = 10_000
     pixels = np.random.default_rng(0).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
     np.save(tmp_path / "x.npy", pixels)
-    monkeypatch.setattr("gatcluster.data.images._LARGE_FILE", 1)
-    images = ImageSet(np.asarray(np.load(tmp_path / "x.npy", mmap_mode="r")), [str(i) for i in range(n)])
+    mapped = np.asarray(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    images = ImageSet(mapped, [str(i) for i in range(n)], held_bytes=1)
     before = resident_file_bytes()
     for start in range(0, n, 500):
         batch = images.batch(np.arange(start, start + 500))

@@ -38,6 +38,7 @@ class ImageSet:
     names: Sequence[str]  # N
     skipped: Sequence[Skipped] = ()
     value_range: tuple[float, float] = (0.0, 1.0)  # what stood for black and white before
+    held_bytes: int = _LARGE_FILE  # of a file that is larger, pages that were read are given back after each batch
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -55,18 +56,18 @@ class ImageSet:
     def batch(self, indices: NDArray[np.int64] | slice) -> Tensor:
         """Images (n, C, H, W) as floats with black 0 and white 1, in channels-last memory."""
         pixels = torch.from_numpy(np.require(self.pixels[indices], requirements=["C", "W"])).permute(0, 3, 1, 2)
-        _unmap_pages(self.pixels)
+        _unmap_pages(self.pixels, self.held_bytes)
         return pixels.float().div_(255) if pixels.dtype == torch.uint8 else pixels
 
 
-def _unmap_pages(pixels: Any) -> None:
+def _unmap_pages(pixels: Any, held_bytes: int) -> None:
     """Give back the pages of a large file that were just read: resident memory does not grow to the whole file.
 
     They stay in the system's cache, from which they are mapped again in about a millisecond for a batch.
     """
     while isinstance(pixels, np.ndarray) and not isinstance(pixels, np.memmap):  # a view of a file, or no file
         pixels = pixels.base
-    if isinstance(pixels, np.memmap) and pixels.mode == "r" and pixels.nbytes >= _LARGE_FILE:
+    if isinstance(pixels, np.memmap) and pixels.mode == "r" and pixels.nbytes >= held_bytes:
         mapping: mmap.mmap | None = getattr(pixels, "_mmap", None)
         if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             mapping.madvise(mmap.MADV_DONTNEED)

@@ -13,7 +13,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, TypeVar
@@ -29,6 +32,29 @@ _START = """import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
 from gatcluster.data.workers import serve
 serve()"""
+
+
+_DECODING_BYTES = 64 << 20  # beside what a worker has from the beginning: a photo, before it is made small
+
+_memory: ContextVar[int | None] = ContextVar("memory for workers", default=None)
+
+
+@contextmanager
+def workers_within(memory: int) -> Iterator[None]:
+    """Start only as many worker processes, while this lasts, as fit into so many bytes together with this one."""
+    token = _memory.set(memory)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
+
+
+def _resident_bytes(process: int) -> int:
+    """Resident memory of a process; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class NoWorkersError(Exception):
@@ -52,7 +78,10 @@ class Workers:
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         self._all: list[_Worker] = []
         self._closed = False
-        for _ in range(self._count):  # all start at once, and are waited for when they are first needed
+        memory = _memory.get()
+        if memory is not None:
+            self._count = min(self._count, self._most_within(memory))
+        for _ in range(self._count - self._idle.qsize()):  # all at once; they are waited for when first needed
             self._idle.put(self._started())
 
     def __enter__(self) -> Workers:
@@ -105,6 +134,14 @@ class Workers:
         self._idle.put(worker)
         return result
 
+    def _most_within(self, memory: int) -> int:
+        """How many workers fit beside this process: the first is measured, once it has loaded what it needs."""
+        first = self._started()
+        first.await_readiness(self._greeting)
+        self._idle.put(first)
+        left = memory - _resident_bytes(os.getpid())
+        return max(1, int(left // (_resident_bytes(first.number) + _DECODING_BYTES)))
+
     def _started(self) -> _Worker:
         if self._closed:
             raise NoWorkersError("the workers were sent away")
@@ -131,6 +168,11 @@ class _Worker:
         except (OSError, TypeError) as error:  # no executable is known, or no more processes are allowed
             raise NoWorkersError(str(error)) from error
         self._ready = False
+
+    @property
+    def number(self) -> int:
+        """By which the system knows the process."""
+        return self._process.pid
 
     def await_readiness(self, greeting: bytes) -> None:
         """Hand over what is shared, once."""

@@ -20,6 +20,7 @@ from gatcluster.config import FastSettings
 from gatcluster.learning.batches import Indices, RandomBatches
 from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.contrast import contrastive_loss, projection_head
+from gatcluster.learning.divided import Divided, with_room
 from gatcluster.learning.fast_course import Cut, FastCourse, FastStage, Step
 from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.muon import fast_optimizers
@@ -41,7 +42,7 @@ _LEAST_BATCH = 16
 _LOOKS_AT_THE_END = 2
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
-_PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
+PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
 _SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
@@ -49,7 +50,7 @@ def learn_fast(training: Training) -> None:
     """Warm up; then partition the neighbour graph and learn it, round by round."""
     settings = training.settings.fast
     assert settings is not None
-    learner = _FastLearner(training, settings)
+    learner = FastLearner(training, settings)
     course = training.parts.add("course", FastCourse())  # a resumed run goes on in the stage in which it was
     if not course.warmed_up:
         learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
@@ -76,6 +77,11 @@ def learn_fast(training: Training) -> None:
     refresh_statistics(training.network, training.images, training.settings)
 
 
+def images_of_step(sub_batch: int, n_images: int) -> int:
+    """The images of a step: of few images there are several steps yet."""
+    return min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)
+
+
 class _Contrasted(nn.Module):
     """The network, with a projection for contrast beside its heads."""
 
@@ -90,7 +96,7 @@ class _Contrasted(nn.Module):
         return projected, self.network.heads(features) if with_heads else None
 
 
-class _FastLearner:
+class FastLearner:
     """The two kinds of training that `fast` alternates with the partition of the graph."""
 
     def __init__(self, training: Training, settings: FastSettings) -> None:
@@ -100,11 +106,11 @@ class _FastLearner:
             torch.default_generator.manual_seed(training.settings.seed)
             module = _Contrasted(training.network)
         optimizers = fast_optimizers(module)
-        self.model, *self.optimizers = training.fabric.setup(module, *optimizers)
+        model, *self.optimizers = training.fabric.setup(module, *optimizers)
+        self.model = Divided(model)
         self.model.train()
         n_images = len(training.images)
-        sub_batch = training.settings.training.sub_batch
-        self.n = min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)  # few images: several steps yet
+        self.n = images_of_step(training.settings.training.sub_batch, n_images)
         training.take_in(module, *optimizers)
         self.batches = training.parts.add("batches", RandomBatches(n_images, self.n, training.random))
 
@@ -154,7 +160,7 @@ class _FastLearner:
         nothing yet.
         """
         training, k = self.training, self.training.settings.n_clusters
-        chosen = training.random.permutation(len(training.images))[:_PRIMING_IMAGES]
+        chosen = training.random.permutation(len(training.images))[:PRIMING_IMAGES]
         features = infer(training.network, training.network.features, training.images, training.settings, chosen)
         parts, confidence = torch.from_numpy(partition.parts[chosen]), torch.from_numpy(partition.confidence[chosen])
         prior = _prior(partition.parts, k).to(training.fabric.device)
@@ -229,9 +235,7 @@ class _FastLearner:
             while stage.steps < steps_per_record and not (stage.steps and budget.spent >= 1):
                 stage.rate = full_rate * min(1.0, (stage.taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
                 batch = next(self.batches)
-                result = step(batch)
-                _set_rates(self.optimizers, stage.rate)
-                training.fabric.backward(result.loss)
+                result = self._descend(step, batch, stage.rate)
                 if training.allows_step(result.loss):
                     for optimizer in self.optimizers:
                         optimizer.step()
@@ -251,6 +255,20 @@ class _FastLearner:
             )
             stage.close_record()
         training.parts.drop("stage")
+
+    def _descend(self, step: Callable[[Indices], Step], batch: Indices, rate: float) -> Step:
+        """The loss of a batch and its gradient, in parts if memory does not suffice for the whole."""
+        training = self.training
+        streams = training.random_streams.state()
+
+        def attempt() -> Step:
+            training.random_streams.restore(streams)  # the same views every time
+            result = step(batch)
+            _set_rates(self.optimizers, rate)
+            training.fabric.backward(result.loss)
+            return result
+
+        return with_room(self.model, attempt, 2 * len(batch), training.note_action)
 
     def _clustering_figures(self, indices: Indices, features: Tensor | None) -> dict[str, Any]:
         """What a record says of clusters; nothing in the warm-up.

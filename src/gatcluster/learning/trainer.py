@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gatcluster.learning.batches import Indices, RandomBatches
 from gatcluster.learning.budget import Budget
+from gatcluster.learning.divided import Divided, with_room
 from gatcluster.learning.losses import Losses, total_loss
 from gatcluster.learning.outer_iteration import Course, Targets
 from gatcluster.learning.targets import (
@@ -47,7 +48,8 @@ class Trainer(Training):
         """
         settings, n_images = self.settings.training, len(self.images)
         adam = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate)
-        model, optimizer = self.fabric.setup(self.network, adam)
+        wrapped, optimizer = self.fabric.setup(self.network, adam)
+        model = Divided(wrapped)
         model.train()
         steps_per_batch = settings.passes * (settings.batch_size // settings.sub_batch)
         steps_per_epoch = n_images // settings.batch_size * steps_per_batch
@@ -69,7 +71,9 @@ class Trainer(Training):
 
                 # Step 1: label features and pseudo-targets of the whole batch.
                 batch = next(batches)
-                label_features = infer(self.network, self.network.label_features, self.images, self.settings, batch)
+                label_features = infer(
+                    self.network, self.network.label_features, self.images, self.settings, batch, self.note_action
+                )
                 outer = course.begin(batch, label_features, make_targets(batch, label_features))
 
             # Step 2: learn the targets from transformed images, a sub-batch at a time.
@@ -97,7 +101,7 @@ class Trainer(Training):
 
     def _learn(
         self,
-        model: torch.nn.Module,
+        model: Divided,
         optimizer: torch.optim.Optimizer,
         batch: Indices,
         sub_batch: Indices,
@@ -106,17 +110,23 @@ class Trainer(Training):
         """One step of Adam on Eq. "L_total"; returns the losses, without their graph; None if they are not finite."""
         positions = torch.from_numpy(sub_batch)
         device = self.fabric.device
-        output = model(self.transformed(batch[sub_batch]))
-        losses = total_loss(
-            output.label_features,
-            output.attention_label_features,
-            targets.balanced[positions].to(device),
-            targets.sharpened[positions].to(device),
-            relation_targets(targets.assignments[positions]).to(device),
-            self.settings.loss_weights,
-        )
-        optimizer.zero_grad(set_to_none=True)
-        self.fabric.backward(losses.total)
+        images = self.transformed(batch[sub_batch])
+
+        def attempt() -> Losses:
+            output = model(images)
+            losses = total_loss(
+                output.label_features,
+                output.attention_label_features,
+                targets.balanced[positions].to(device),
+                targets.sharpened[positions].to(device),
+                relation_targets(targets.assignments[positions]).to(device),
+                self.settings.loss_weights,
+            )
+            optimizer.zero_grad(set_to_none=True)
+            self.fabric.backward(losses.total)
+            return losses
+
+        losses = with_room(model, attempt, len(sub_batch), self.note_action)
         if not self.allows_step(losses.total):
             return None
         optimizer.step()

@@ -53,7 +53,8 @@ class Training:
     ) -> None:
         if settings.training.batch_size > len(images):
             raise InputError(f"the batch size is {settings.training.batch_size}, but there are {len(images)} images")
-        self.images = images
+        # Within a memory budget, pages of the file of decoded images are given back as soon as they are read.
+        self.images = images if settings.memory is None else replace(images, held_bytes=0)
         self.settings = settings
         self.callbacks = callbacks
         self.history: list[Record] = []
@@ -80,7 +81,7 @@ class Training:
         self.parts = Parts(kept)
         self.parts.add("training", self)
         self.parts.add("budget", self.budget)
-        self.parts.add("random", RandomState(self.random, self.transformation_random))
+        self.random_streams = self.parts.add("random", RandomState(self.random, self.transformation_random))
         self.parts.add("snapshots", self.snapshots)
         self._watch = self.parts.add("watch", Watch(len(images), settings.n_clusters))
         self._empty = self.parts.add("empty clusters", EmptyClusters())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -14,7 +16,11 @@ from gatcluster.choices import Device
 from gatcluster.config import Settings
 from gatcluster.data.augment import plain
 from gatcluster.data.images import ImageSet
+from gatcluster.errors import InputError
 from gatcluster.model.network import GATNetwork
+
+# The m₁ that fitted, of networks for which that of the settings did not.
+_fitting: WeakKeyDictionary[GATNetwork, int] = WeakKeyDictionary()
 
 
 def infer(
@@ -23,6 +29,7 @@ def infer(
     images: ImageSet,
     settings: Settings,
     indices: NDArray[np.int64] | None = None,
+    tell: Callable[[str], None] = lambda message: warnings.warn(message, stacklevel=3),
 ) -> Tensor:
     """``function`` of every image, in inference mode, in sub-batches of m₁; the result does not depend on m₁.
 
@@ -32,6 +39,7 @@ def infer(
         images: all images.
         settings: the settings the network was built from.
         indices: which images; all by default.
+        tell: called with what was done when memory did not suffice.
 
     Returns:
         One row for each image, on the CPU.
@@ -39,17 +47,32 @@ def infer(
     if indices is None:
         indices = np.arange(len(images))
     device = next(network.parameters()).device
-    m1 = settings.training.target_sub_batch
+    m1 = _fitting.get(network, settings.training.target_sub_batch)
     was_training = network.training
     network.eval()  # batch normalisation by running statistics: an image's result depends on that image alone
     result: Tensor | None = None
     try:
-        for at in range(0, len(indices), m1):
-            with torch.inference_mode():
-                part = function(plain(images.batch(indices[at : at + m1]).to(device), settings.images.grey))
+        at = 0
+        while at < len(indices):
+            try:
+                with torch.inference_mode():
+                    part = function(plain(images.batch(indices[at : at + m1]).to(device), settings.images.grey))
+            except torch.OutOfMemoryError:
+                if m1 == 1:
+                    raise InputError(
+                        "the device has too little memory even for one image at a time: give a smaller size"
+                    ) from None
+                part = None
+            if part is None:  # not within the handler: the error holds on to what was computed
+                _fitting[network] = m1 = m1 // 2
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                tell(f"out of memory: images are looked at {m1} at a time; the result is the same")
+                continue
             if result is None:  # filled, not joined at the end: of many images, two copies would be too much
                 result = torch.empty(len(indices), *part.shape[1:])
             result[at : at + m1] = part
+            at += m1
     finally:
         network.train(was_training)
     assert result is not None
