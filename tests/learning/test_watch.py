@@ -209,6 +209,16 @@ def test_what_goes_wrong_is_named(
     assert expected <= set(found)
 
 
+def test_clusters_are_revived_after_a_collapse_and_the_history_says_so():
+    images = named(np.full((16, 8, 8, 1), 100))
+    result = learned(images, 3, "paper", epochs=60)
+    actions = [(record.iteration, action) for record in result.history for action in record.actions]
+    assert actions
+    assert all(action.startswith("revived cluster ") for _, action in actions)
+    assert min(iteration for iteration, _ in actions) >= 30
+    assert not any(record.actions for record in learned(images, 3, "paper", epochs=60, watch=False).history)
+
+
 def spoiled(monkeypatch, spoil: Callable[[int], float], at_weight: int = 0) -> None:
     """Multiply a gradient, at every step, by ``spoil(step)``."""
     build_network = training.build_network
