@@ -7,6 +7,7 @@ label head's, as in the paper.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,6 +44,8 @@ _LOOKS_AT_THE_END = 2
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
+# A run of very few steps is not to spend most of its time on these.
+_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP = 20, 3
 _SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
@@ -166,7 +169,10 @@ class FastLearner:
         prior = _prior(partition.parts, k).to(training.fabric.device)
         heads = nn.ModuleList([training.network.label_head, training.network.attention_head])
         optimizers = fast_optimizers(heads)
-        for step in range(_PRIMING_STEPS):
+        epochs = training.settings.training.epochs
+        planned = math.inf if epochs is None else epochs * len(training.images) / self.n
+        n_steps = int(min(_PRIMING_STEPS, max(_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP * planned)))
+        for step in range(n_steps):
             picked = torch.from_numpy(training.random.integers(0, len(chosen), min(_PRIMING_BATCH, len(chosen))))
             output = training.network.heads(features[picked].to(training.fabric.device))
             losses = fast_total_loss(
@@ -177,7 +183,7 @@ class FastLearner:
                 prior,
                 training.settings.loss_weights,
             )
-            _set_rates(optimizers, training.settings.training.learning_rate * (1 - step / _PRIMING_STEPS))
+            _set_rates(optimizers, training.settings.training.learning_rate * (1 - step / n_steps))
             losses.total.backward()  # type: ignore[no-untyped-call]  # no scaling here: Fabric has not seen these optimisers
             for optimizer in optimizers:
                 optimizer.step()
