@@ -88,8 +88,8 @@ def within_memory(
         InputError: the budget is too small even for the least sub-batch; the message says what would do.
     """
     probe = _Probe(images, settings)
-    step = probe.cost_of_step()
-    inference = probe.cost_of_inference()
+    inference = probe.cost_of_inference(memory)
+    step = probe.cost_of_step(memory)
     taken = probe.in_use() + _held_bytes(images, settings, probe.map_bytes, probe.channels) + _RESERVE_BYTES
     room = memory - taken
     training = settings.training
@@ -145,13 +145,13 @@ class _Probe:
         self.channels = backbone.channels
         self.map_bytes = 4 * backbone.channels * backbone.map_size[0] * backbone.map_size[1]
 
-    def cost_of_step(self) -> Cost:
+    def cost_of_step(self, memory: int) -> Cost:
         """Of step 2, or of a step of `fast`."""
-        return self._cost(lambda n: self._step(n))
+        return self._cost(self._step, memory)
 
-    def cost_of_inference(self) -> Cost:
+    def cost_of_inference(self, memory: int) -> Cost:
         """Of step 1, and of all else that only looks at images."""
-        return self._cost(lambda n: self._look(n))
+        return self._cost(self._look, memory)
 
     def in_use(self) -> int:
         """Bytes that are taken before training."""
@@ -160,12 +160,15 @@ class _Probe:
         _give_back()
         return _status("VmRSS")
 
-    def _cost(self, run: Callable[[int], None]) -> Cost:
+    def _cost(self, run: Callable[[int], None], memory: int) -> Cost:
         run(2)  # what is made once, such as threads and plans of convolutions, is no cost of an image
         small, large = _SIZES
-        peaks = [self._peak(lambda n=n: run(n)) for n in _SIZES]  # type: ignore[misc]
-        per_image = max((peaks[1] - peaks[0]) / (large - small), 4 * np.prod(self._images.pixels.shape[1:]))
-        return Cost(max(0.0, peaks[0] - small * per_image), float(per_image))
+        peak = self._peak(lambda: run(small))
+        if self.in_use() + peak * large / small > memory:  # to measure must not take what is not there
+            large = small + 2
+        growth = (self._peak(lambda: run(large)) - peak) / (large - small)
+        per_image = max(growth, 4.0 * int(np.prod(self._images.pixels.shape[1:])))
+        return Cost(max(0.0, peak - small * per_image), per_image)
 
     def _peak(self, run: Callable[[], None]) -> int:
         """By how much memory grows, at most, while something runs."""
@@ -202,7 +205,8 @@ class _Probe:
             trainer = self._trainer(4 * n, n)
             everywhere = Partition(np.zeros(4 * n, np.int64), np.ones(4 * n, np.float32))
             cut = Cut(np.zeros((4 * n, 1), np.int64), everywhere)
-            FastLearner(trainer, self._settings.fast).learn_partition(cut, StageBudget(trainer.budget, 1.0), True)
+            one_step = StageBudget(trainer.budget, end=0.25)
+            FastLearner(trainer, self._settings.fast).learn_partition(cut, one_step, is_last=True)
         else:
             trainer = self._trainer(n, n)
             trainer.algorithm_1(

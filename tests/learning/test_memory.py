@@ -1,0 +1,114 @@
+"""A memory budget is kept, or refused with what would do; without one, nothing changes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gatcluster.data.workers import Workers, workers_within
+from gatcluster.errors import InputError
+from gatcluster.estimator import GATCluster
+from gatcluster.learning.memory import Cost, parsed_memory
+from gatcluster.prepare import prepare
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read as on Linux")
+
+
+def photos(n: int = 64, side: int = 32) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2", "GB", "-2GB", "two GB", "2 GB extra", "nan", "1e400GB", "9" * 400, "2PB", "0GB"]
+)
+def test_what_is_no_amount_of_memory_is_refused(text):
+    if text == "2":
+        assert parsed_memory(text) == 2  # bytes: too little for anything, and refused as such
+    else:
+        with pytest.raises(InputError, match="cannot use memory"):
+            parsed_memory(text)
+
+
+def test_a_cost_is_a_line_through_two_peaks():
+    cost = Cost(fixed=100.0, per_image=10.0)
+    assert cost.of(4) == pytest.approx(1.2 * 140)
+    assert cost.most_images(cost.of(7) + 1) == 7
+    assert cost.most_images(10.0) < 0
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_too_little_is_refused_with_the_least_that_will_do_and_that_will_do(recipe):
+    told: list[str] = []
+
+    def prepared(memory: str):
+        return prepare(photos(), n_clusters=3, seed=0, recipe=recipe, epochs=1, memory=memory, tell=told.append)[1]
+
+    with pytest.raises(InputError, match=r"too little for images of 32x32: at least [\d.]+GB is needed") as caught:
+        prepared("50MB")
+    least = re.search(r"at least ([\d.]+)GB", str(caught.value))
+    assert least is not None
+    settings = prepared(f"{float(least[1]) + 0.1:.1f}GB")  # memory in use differs a little from call to call
+    assert settings.memory == pytest.approx((float(least[1]) + 0.1) * 1e9, rel=1e-6)
+    assert settings.training.sub_batch >= 2
+    assert len(told) <= 1
+
+
+def test_a_sub_batch_that_the_user_chose_is_refused_if_it_does_not_fit_and_shrinks_otherwise():
+    images, told = photos(512, 64), []
+    arguments = {"n_clusters": 3, "seed": 0, "recipe": "paper", "epochs": 1, "batch_size": 512, "tell": told.append}
+    with pytest.raises(InputError) as caught:
+        prepare(images, memory="50MB", **arguments)
+    least = re.search(r"at least ([\d.]+)GB", str(caught.value))
+    assert least is not None
+    memory = f"{float(least[1]) + 0.2:.1f}GB"
+    with pytest.raises(InputError, match=r"a sub-batch of 512 images takes [\d.]+GB, more than the memory .* at most"):
+        prepare(images, memory=memory, sub_batch=512, **arguments)
+    assert not told
+
+
+WITHIN = """
+import re
+import numpy as np, torch
+from gatcluster import GATCluster
+torch.set_num_threads(1)
+images = np.random.default_rng(0).integers(0, 256, (40, 96, 96, 3), dtype=np.uint8)
+def model(memory):
+    return GATCluster(3, recipe="paper", epochs=1, random_state=0, memory=memory)
+try:
+    model("50MB").fit(images)
+except ValueError as error:
+    least = float(re.search(r"at least ([\\d.]+)GB", str(error))[1])
+memory = int((least + 0.02) * 1e9)
+fitted = model(memory).fit(images)
+peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+print(memory, peak, fitted.settings_.training.sub_batch)
+"""
+
+
+def test_a_run_stays_within_its_budget_with_smaller_steps_than_usual():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHIN], capture_output=True, text=True, check=True)
+    memory, peak, sub_batch = map(int, done.stdout.split())
+    assert 2 <= sub_batch < 32
+    assert peak < memory
+
+
+def test_a_model_within_a_budget_is_saved_and_loaded_with_it(tmp_path):
+    model = GATCluster(2, epochs=1, random_state=0, memory="50GB").fit(photos(20, 8))
+    model.save(tmp_path / "run")
+    assert GATCluster.load(tmp_path / "run").memory == 50 * 10**9
+    plain = GATCluster(2, epochs=1, random_state=0).fit(photos(20, 8))
+    np.testing.assert_array_equal(model.label_features_, plain.label_features_)
+    assert model.settings_ == plain.settings_.model_copy(update={"memory": 50 * 10**9})
+
+
+def test_only_as_many_workers_start_as_fit():
+    for memory, count in ((1, 1), (10**14, 2)):
+        with workers_within(memory), Workers(3, count=2) as workers:
+            assert workers._idle.qsize() == count
+            assert sorted(result for _, result in workers.run(max, [1, 5, 9])) == [3, 5, 9]
+    with Workers(3, count=2) as workers:
+        assert workers._idle.qsize() == 2
