@@ -25,6 +25,7 @@ from gatcluster.evaluation.metrics import evaluate_clusters
 from gatcluster.experiments.info import run_facts
 from gatcluster.learning.snapshots import Snapshots
 from gatcluster.learning.state import Parts, RandomState
+from gatcluster.report.site import write_report
 from gatcluster.runs.checkpoints import Checkpoints
 from gatcluster.runs.folder import RunFolder, load_run
 from gatcluster.runs.labels import read_labels, write_labels
@@ -228,9 +229,10 @@ def test_a_mutated_run_loads_or_is_refused_and_nothing_else(whole, tmp_path):
         mutate = mutated_bytes if draw.random() < 0.5 else DEEPER.get(name, mutated_bytes)
         (path / name).write_bytes(mutate(contents[name], draw))
         refused += check_refused_in_one_line(lambda reader=READERS[name]: reader(run), f"mutation {number} of {name}")
-        if number % 40 == 0:
+        if number % 20 == 0:
             check_refused_in_one_line(lambda: GATCluster.load(path), f"mutation {number} of {name}, load")
             check_refused_in_one_line(lambda: run_facts(path), f"mutation {number} of {name}, info")
+            check_refused_in_one_line(lambda: write_report(run, None), f"mutation {number} of {name}, report")
         (path / name).write_bytes(contents[name])
     assert 0.4 * MUTATIONS < refused < MUTATIONS  # the mutator neither destroys everything nor nothing
 
