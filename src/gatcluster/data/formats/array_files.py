@@ -45,8 +45,10 @@ def _load(path: Path, wanted: tuple[str, ...]) -> NDArray[Any]:
             keys = [key for key in loaded.files if key.lower() in wanted]
             if wanted == _IMAGES and not keys:
                 keys = loaded.files
-            if len(keys) != 1:
-                listed = ", ".join(keys or loaded.files)
+            if not keys:
+                raise InputError(f"{path} holds no array named '{wanted[0]}', only: {', '.join(loaded.files)}")
+            if len(keys) > 1:
+                listed = ", ".join(keys)
                 raise InputError(f"{path} holds {len(keys)} arrays ({listed}): name one of them '{wanted[0]}'")
             array: NDArray[Any] = loaded[keys[0]]
             return array
