@@ -64,8 +64,8 @@ class AttentionHead(nn.Module):
     def gaussian(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Centre (N, 2), rows first, and variance (N,) of the map, from image features (N, C, H, W)."""
         flat = features.flatten(1)  # (N, C·H·W)
-        # With so many inputs a few optimiser steps drive the sigmoids to their ends, where the Gaussian stays in a
-        # corner for good. Smaller inputs make for smaller steps; what the layer can express is the same.
+        # Not in the paper. Smaller inputs make for smaller steps of the three numbers; what the layer can express is
+        # the same. Without this the Gaussian missed its object more often, probably because the sigmoids saturate.
         return gaussian_parameters(self.parameters_of_gaussian(flat / flat.shape[1] ** 0.25))
 
     def attention_map(self, features: Tensor) -> Tensor:
