@@ -257,7 +257,7 @@ def test_colour_decides_whether_the_network_sees_colours(photos):
         colour: next(quick(colour=colour, epochs=1).fit(photos).network_.parameters()).shape[1]
         for colour in ("auto", "grey", "colour")
     }
-    assert shapes == {"auto": 1, "grey": 1, "colour": 3}
+    assert shapes == {"auto": 3, "grey": 1, "colour": 3}
 
 
 def test_dark_and_light_images_are_told_apart():

@@ -49,7 +49,7 @@ def test_an_array_needs_nothing_but_k():
     images, settings = prepared(noise(20, 12, 10, 3), n_clusters=4, seed=7)
     assert len(images) == 20
     assert (settings.n_clusters, settings.seed, settings.recipe) == (4, 7, "fast")
-    form = ImageSettings(size=(12, 10), channels=3, grey=True, augment="photo", mean=settings.images.mean)
+    form = ImageSettings(size=(12, 10), channels=3, grey=False, augment="photo", mean=settings.images.mean)
     assert settings.images == form
     assert settings.images.mean == pytest.approx(images.batch(slice(None)).mean().item(), abs=1e-5)
     assert settings.network.preset is None
@@ -145,12 +145,27 @@ def test_a_whole_number_of_numpy_is_a_size():
 
 
 @pytest.mark.parametrize("preset", [None, *PRESETS])
-def test_images_become_grey_except_for_the_dogs(preset):
+def test_images_become_grey_in_the_paper_except_for_the_dogs(preset):
     side = PRESETS[preset].size if preset else 16
-    _, settings = prepared(noise(20, side, side, 3), preset=preset)
+    _, settings = prepared(noise(20, side, side, 3), preset=preset, recipe="paper")
     assert settings.images.grey == (preset not in ("imagenet-dog", "imagenet-dog-128"))
     assert settings.images.channels == 3
     assert settings.images.network_channels == (1 if settings.images.grey else 3)
+
+
+def test_fast_keeps_colours_where_there_are_any():
+    without = np.repeat(noise(20, 16, 16, 1), 3, axis=3)
+    assert not prepared(noise(20, 16, 16, 3))[1].images.grey
+    assert prepared(without)[1].images.grey
+    assert prepared(noise(20, 16, 16, 3), preset="cifar10", image_size=32)[1].images.grey
+
+
+def test_precision_is_chosen_for_the_machine_and_the_recipe(monkeypatch):
+    for native, expected in ((True, "bf16-mixed"), (False, "32-true")):
+        monkeypatch.setattr("gatcluster.devices.computes_in_bf16", lambda native=native: native)
+        assert prepared(noise(20, 12, 10), device="cpu")[1].precision == expected
+        assert prepared(noise(20, 12, 10), device="cpu", recipe="paper")[1].precision == "32-true"
+        assert prepared(noise(20, 12, 10), device="cpu", precision="32-true")[1].precision == "32-true"
 
 
 @pytest.mark.parametrize(("colour", "grey"), [("grey", True), ("colour", False)])

@@ -7,6 +7,7 @@ from typing import Literal
 Recipe = Literal["fast", "paper"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+PrecisionOrAuto = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 Augment = Literal["photo", "glyph", "none"]
 AugmentOrAuto = Literal["auto", "photo", "glyph", "none"]
 Colour = Literal["auto", "grey", "colour"]

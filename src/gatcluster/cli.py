@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer.exceptions import Abort, Exit, TyperException
 
-from gatcluster.choices import AugmentOrAuto, Colour, Device, Format, Recipe, Resize
+from gatcluster.choices import AugmentOrAuto, Colour, Device, Format, PrecisionOrAuto, Recipe, Resize
 from gatcluster.cli_data import data_app
 from gatcluster.cli_export import export
 from gatcluster.cli_plot import plot
@@ -79,7 +79,10 @@ def fit(
     seed: Seed = 0,
     device: Annotated[Device, typer.Option(help="Where to train.")] = "auto",
     augment: Annotated[AugmentOrAuto, typer.Option(help="What clusters are blind to; glyph does not mirror.")] = "auto",
-    colour: Annotated[Colour, typer.Option(help="Whether the network sees colours; auto is grey.")] = "auto",
+    colour: Annotated[Colour, typer.Option(help="Whether the network sees colours; auto: in fast, yes.")] = "auto",
+    precision: Annotated[
+        PrecisionOrAuto, typer.Option(help="Of the training; auto: 16 bits in --recipe fast on CPUs made for it.")
+    ] = "auto",
     resize: Annotated[
         Resize, typer.Option(help="Cut images to the middle, or squash them, to reach the size.")
     ] = "crop",
@@ -133,6 +136,7 @@ def fit(
             device=device,
             augment=augment,
             colour=colour,
+            precision=precision,
             resize=resize,
             batch_size=batch_size,
             sub_batch=sub_batch,

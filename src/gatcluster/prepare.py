@@ -10,8 +10,8 @@ from numbers import Integral
 from typing import Any, get_args
 
 from gatcluster.choices import Augment, AugmentOrAuto, Colour, Format, Recipe, Resize
-from gatcluster.config import ImageSettings, LossWeights, Settings, check_choices, find_preset, make_settings
-from gatcluster.data.auto import choose_augment, choose_geometry, mean_lightness
+from gatcluster.config import ImageSettings, LossWeights, Preset, Settings, check_choices, find_preset, make_settings
+from gatcluster.data.auto import choose_augment, choose_geometry, is_colourless, mean_lightness
 from gatcluster.data.cache import OnProgress
 from gatcluster.data.detect import check_format
 from gatcluster.data.formats.torch_dataset import is_dataset
@@ -19,7 +19,7 @@ from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files, read_images
 from gatcluster.data.store import remembered
 from gatcluster.data.workers import workers_within
-from gatcluster.devices import check_device
+from gatcluster.devices import check_device, chosen_precision
 from gatcluster.errors import InputError
 from gatcluster.learning.memory import parsed_memory, within_memory
 from gatcluster.model.backbones import check_size
@@ -42,7 +42,7 @@ def prepare(
     epochs: int | None = None,
     minutes: float | None = None,
     device: str = "auto",
-    precision: str = "32-true",
+    precision: str = "auto",
     batch_size: int | None = None,
     sub_batch: int | None = None,
     learning_rate: float | None = None,
@@ -79,7 +79,7 @@ def prepare(
     form = ImageSettings(
         size=images.size,
         channels=images.channels,
-        grey=_is_grey(colour, known_preset.grey if known_preset else True),
+        grey=_is_grey(colour, recipe, known_preset, images),
         augment=kind,
         geometry=choose_geometry(images, kind) if augment == "auto" else 1.0,
         mean=remembered(images.pixels, partial(mean_lightness, images), float),
@@ -96,7 +96,7 @@ def prepare(
         epochs=epochs,
         minutes=minutes,
         device=device,
-        precision=precision,
+        precision=chosen_precision(precision, recipe, device),
         batch_size=batch_size,
         sub_batch=sub_batch,
         learning_rate=learning_rate,
@@ -139,5 +139,13 @@ def _check_choice(name: str, choice: Any, choices: tuple[str, ...]) -> None:
         raise InputError(f"unknown {name} '{choice}'; give one of: {', '.join(choices)}")
 
 
-def _is_grey(colour: Colour, by_default: bool) -> bool:
-    return by_default if colour == "auto" else colour == "grey"
+def _is_grey(colour: Colour, recipe: Recipe, preset: Preset | None, images: ImageSet) -> bool:
+    """Whether colours are taken away: as asked for, as in the paper, and in `fast` where there are hardly any."""
+    if colour != "auto":
+        return colour == "grey"
+    if preset is not None:
+        return preset.grey
+    if recipe == "paper":
+        return True
+    colourless: bool = remembered(images.pixels, partial(is_colourless, images), bool)
+    return colourless

@@ -271,6 +271,30 @@ def test_a_strength_of_nothing_draws_no_change_of_colour():
         assert torch.allclose(drawn, expected, atol=1e-5)
 
 
+def test_as_many_images_lose_their_colours_as_asked_for():
+    change = random_colour_change(4000, Strength(flip=False, saturation=0.4, hue=0.3, fading=0.25), seeded())
+    without = (torch.tensor([0.9, 0.5, 0.1]) @ change.matrix.mT).var(dim=1) < 1e-10
+    assert float(without.float().mean()) == pytest.approx(0.25, abs=0.03)
+
+
+@pytest.mark.parametrize(("channels", "grey"), [(3, True), (1, False), (1, True)])
+def test_fading_changes_nothing_for_images_without_colours(channels, grey, monkeypatch):
+    images = random_images(8, channels)
+    faded = transform(images, "photo", grey, seeded(3))
+    monkeypatch.setitem(STRENGTHS, "photo", replace(STRENGTHS["photo"], fading=0.0))
+    assert torch.equal(faded, transform(images, "photo", grey, seeded(3)))
+
+
+@pytest.mark.parametrize("kind", ["photo", "glyph"])
+def test_views_of_another_size_show_the_same(kind):
+    images = torch.nn.functional.interpolate(random_images(6, 3), size=(48, 48), mode="bilinear")
+    own = transform(images, kind, False, seeded(5))
+    smaller = transform(images, kind, False, seeded(5), size=(24, 36))
+    assert smaller.shape == (6, 3, 24, 36)
+    expected = torch.nn.functional.interpolate(own, size=(24, 36), mode="area")
+    assert float((smaller - expected).abs().mean()) < 0.03
+
+
 def test_grey_comes_after_the_jitter():
     red = torch.zeros(1, 3, 4, 4)
     red[:, 0] = 1

@@ -85,6 +85,18 @@ def assert_usable(result: FitResult, images: ImageSet) -> None:
     np.testing.assert_array_equal(label_features(result.network, images, result.settings), features)
 
 
+PHOTO_SIZES = [((32, 32), (24, 24)), ((64, 96), (48, 72)), ((31, 64), None), ((8, 8), None)]
+
+
+@pytest.mark.parametrize(("size", "expected"), PHOTO_SIZES)
+def test_the_warm_up_sees_photos_at_three_quarters_of_their_size_while_that_is_enough(size, expected):
+    images = named(np.zeros((4, *size, 3), np.uint8))
+    assert fast.warm_up_size(fast_settings(images, augment="photo")) == expected
+    assert fast.warm_up_size(fast_settings(images, augment="glyph")) is None
+    if expected:
+        assert fast.warm_up_size(fast_settings(images, augment="photo", preset="cifar10")) is None
+
+
 @pytest.fixture
 def _little_priming(monkeypatch):
     """A second less for every fit."""

@@ -47,6 +47,16 @@ def test_what_is_asked_for_alone_equals_what_training_sees(network):
     torch.testing.assert_close(network.embedding(images()), network.backbone(images()).mean(dim=(2, 3)))
 
 
+def test_heads_stay_in_32_bits_while_the_backbone_trains_in_16(network):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = network.features(images())
+        output = network.heads(features)
+    assert all(part.dtype == torch.float32 for part in output)
+    for part, expected in zip(output, network.heads(features.float()), strict=True):
+        torch.testing.assert_close(part, expected)
+    assert (network(images()).label_features - output.label_features).abs().max() < 0.02
+
+
 def test_one_image_is_clustered_alike_whatever_comes_with_it(network):
     together = network.label_features(images())
     alone = torch.cat([network.label_features(image[None]) for image in images()])

@@ -38,6 +38,7 @@ class Strength:
     brightness: float = 0.0  # added
     contrast: float = 0.0  # factor 1 ± contrast
     saturation: float = 0.0  # factor 1 ± saturation
+    fading: float = 0.0  # how often colours are lost altogether; of no account where all images become grey
     hue: float = 0.0  # radians, either way
     cutout: float = 0.0  # half the side of a box that is covered, at most, relative to the image's side
     background_fill: bool = False  # outside the image: its own background, rather than its mirror image
@@ -47,7 +48,7 @@ class Strength:
 STRENGTHS: Final[dict[Augment, Strength]] = {
     "photo": Strength(
         flip=True, area=(0.2, 1.0), stretch=0.5,
-        brightness=0.2, contrast=0.4, saturation=0.4, hue=0.3,
+        brightness=0.2, contrast=0.4, saturation=0.4, hue=0.3, fading=0.2,
     ),
     "glyph": Strength(
         flip=False, area=(0.56, 1.69), stretch=0.4, rotation=15, shear=0.25, shift=0.12,
@@ -110,11 +111,11 @@ def random_colour_change(n: int, strength: Strength, generator: Generator) -> Co
     def draw(reach: float) -> Tensor:
         return (torch.rand(n, generator=generator, device=generator.device) * 2 - 1) * reach
 
-    return ColourChange(
-        colour_matrix(1 + draw(strength.saturation), draw(strength.hue)),
-        contrast=1 + draw(strength.contrast),
-        brightness=draw(strength.brightness),
-    )
+    saturation, hue = 1 + draw(strength.saturation), draw(strength.hue)
+    contrast, brightness = 1 + draw(strength.contrast), draw(strength.brightness)
+    if strength.fading > 0:
+        saturation = torch.where(draw(0.5) + 0.5 < strength.fading, 0.0, saturation)
+    return ColourChange(colour_matrix(saturation, hue), contrast, brightness)
 
 
 def colour_matrix(saturation: Tensor, hue: Tensor) -> Tensor:
@@ -135,9 +136,12 @@ def colour_matrix(saturation: Tensor, hue: Tensor) -> Tensor:
     return torch.matmul(axes.T @ turn, axes)
 
 
-def apply_affine(images: Tensor, matrices: Tensor, background_fill: bool) -> Tensor:
-    """Each image (n, C, H, W) resampled once through its matrix (n, 2, 3)."""
-    grid = torch.nn.functional.affine_grid(matrices, list(images.shape), align_corners=False)
+def apply_affine(
+    images: Tensor, matrices: Tensor, background_fill: bool, size: tuple[int, int] | None = None
+) -> Tensor:
+    """Each image (n, C, H, W) resampled once through its matrix (n, 2, 3), to its own or another height and width."""
+    shape = [*images.shape[:2], *(size or images.shape[2:])]
+    grid = torch.nn.functional.affine_grid(matrices, shape, align_corners=False)
     if not background_fill:
         return torch.nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
     background = backgrounds(images)
@@ -189,7 +193,14 @@ def plain(images: Tensor, grey: bool) -> Tensor:
     return images
 
 
-def transform(images: Tensor, kind: Augment, grey: bool, generator: Generator, geometry: float = 1.0) -> Tensor:
+def transform(
+    images: Tensor,
+    kind: Augment,
+    grey: bool,
+    generator: Generator,
+    geometry: float = 1.0,
+    size: tuple[int, int] | None = None,
+) -> Tensor:
     """The random transformation T of images (n, C, H, W), ready for the network.
 
     Args:
@@ -198,13 +209,16 @@ def transform(images: Tensor, kind: Augment, grey: bool, generator: Generator, g
         grey: whether RGB becomes grey.
         generator: draws all parameters, on the device of the images.
         geometry: how far images are moved, relative to what ``kind`` allows.
+        size: height and width of the result, where they are not the images' own; not for kind "none".
     """
     if kind == "none":
         return plain(images, grey)
     strength = gentler(STRENGTHS[kind], geometry)
+    if grey or images.shape[1] != 3:
+        strength = replace(strength, fading=0.0)
     matrices = random_affine(len(images), strength, generator)
     change = random_colour_change(len(images), strength, generator)
-    images = apply_affine(images, matrices, strength.background_fill)
+    images = apply_affine(images, matrices, strength.background_fill, size)
     if strength.cutout > 0:
         images = cover(images, random_boxes(len(images), strength.cutout, generator))
     return apply_colour(images, change, grey)

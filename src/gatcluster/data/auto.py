@@ -34,10 +34,14 @@ def choose_augment(images: ImageSet) -> Augment:
     """
     if min(images.size) == 1:
         return "none"
-    sample = _sample(images)
-    if images.channels not in (1, 3) or colourfulness(sample) > _COLOURLESS:
+    if images.channels not in (1, 3) or not is_colourless(images):
         return "photo"
-    return "glyph" if float(paper_share(plain(sample, grey=True)).median()) > _PAPER_SHARE else "photo"
+    return "glyph" if float(paper_share(plain(_sample(images), grey=True)).median()) > _PAPER_SHARE else "photo"
+
+
+def is_colourless(images: ImageSet) -> bool:
+    """Whether the channels of images are all but the same."""
+    return colourfulness(_sample(images)) <= _COLOURLESS
 
 
 def choose_geometry(images: ImageSet, kind: Augment) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ from gatcluster.learning.snapshots import SnapshotKeeper
 from gatcluster.learning.state import ModuleState, OptimizerState, Parts, RandomState, State, StateKeeper
 from gatcluster.learning.watch import Watch
 from gatcluster.model.network import build_network
+
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would print the precision, which settings tell
 
 # Kept back at least, of a time budget, for what follows training: every image's cluster, and writing the run.
 _SHARE_FOR_THE_END = 0.03
@@ -98,11 +101,11 @@ class Training:
         """Whether a callback wants training to end."""
         return any(callback.wants_stop() for callback in self.callbacks)
 
-    def transformed(self, indices: Indices) -> Tensor:
-        """The images of ``indices``, each randomly transformed, (n, C, H, W) on the device."""
+    def transformed(self, indices: Indices, size: tuple[int, int] | None = None) -> Tensor:
+        """The images of ``indices``, each randomly transformed, on the device: (n, C, H, W), or of ``size``."""
         images = self.images.batch(indices).to(self.fabric.device)
         form = self.settings.images
-        transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry)
+        transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry, size)
         return transformed.contiguous(memory_format=torch.channels_last)
 
     def take_in(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> None:

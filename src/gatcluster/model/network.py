@@ -50,9 +50,13 @@ class GATNetwork(nn.Module):
         return torch.as_tensor(self.backbone(images - self.mean))
 
     def heads(self, features: Tensor) -> NetworkOutput:
-        """Both heads on image features (N, C, H, W)."""
-        label_features, convolved = self.label_head(features)
-        attention_label_features, attention_map = self.attention_head(features, convolved)
+        """Both heads on image features (N, C, H, W).
+
+        They are in 32 bits even where the backbone is not: they take little time, and a softmax in 16 bits is coarse.
+        """
+        with torch.autocast(features.device.type, enabled=False):
+            label_features, convolved = self.label_head(features.float())
+            attention_label_features, attention_map = self.attention_head(features.float(), convolved)
         return NetworkOutput(label_features, attention_label_features, attention_map)
 
     def label_features(self, images: Tensor) -> Tensor:
