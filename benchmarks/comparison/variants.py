@@ -34,16 +34,18 @@ class Variant:
 
     title: str
     recipe: Recipe = "fast"
-    changes: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the settings tree
+    changes: dict[str, Any] = field(default_factory=dict)  # of the settings tree: values, or values within a branch
     swaps_colour: bool = False  # grey where `auto` keeps colours, colours where it takes them away
     patched: Any = nullcontext  # makes the context of the fit
 
     def settings(self, full: Settings) -> Settings:
         """The settings of the whole recipe, changed."""
         tree = full.model_dump()
-        for branch, values in self.changes.items():
-            assert set(values) <= set(tree[branch]), f"{branch} has no {set(values) - set(tree[branch])}"
-            tree[branch].update(values)
+        for name, change in self.changes.items():
+            within = change if isinstance(change, dict) else {name: change}
+            branch = tree[name] if isinstance(change, dict) else tree
+            assert set(within) <= set(branch), f"there is no {set(within) - set(branch)} in {name}"
+            branch.update(within)
         if self.swaps_colour:
             tree["images"]["grey"] = not full.images.grey
         return checked_settings(tree)
@@ -120,6 +122,8 @@ def heads_not_primed() -> Iterator[None]:
 VARIANTS: Final[dict[str, Variant]] = {
     "fast-full": Variant("`fast`, whole"),
     "fast-no-warm-up": Variant("no warm-up", changes={"fast": {"warm_up_share": 0.0}}),
+    "fast-32-bits": Variant("32 bits, whatever the processor", changes={"precision": "32-true"}),
+    "fast-full-size": Variant("views of full size in the warm-up", changes={"fast": {"warm_up_scale": 1.0}}),
     "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),
     "fast-no-neighbours": Variant("no views of neighbours", changes={"fast": {"neighbour_share": 0.0}}),
     "fast-one-round": Variant("one round, not three", changes={"fast": {"rounds": 1}}),
@@ -142,5 +146,5 @@ VARIANTS: Final[dict[str, Variant]] = {
     "paper-no-A": Variant("no L_A", "paper", changes={"loss_weights": {"attention": 0.0}}),
     "paper-colour": Variant("colour", "paper", changes={"images": {"grey": False}}),
 }
-# These mean nothing where images have no colours.
-ONLY_IN_COLOUR: Final = ("fast-colour-swapped", "paper-colour")
+# These mean nothing where images have no colours, or are no photos.
+ONLY_FOR_PHOTOS: Final = ("fast-colour-swapped", "fast-full-size", "paper-colour")

@@ -102,7 +102,7 @@ class FastSettings(_Strict):
     warm_up_scale: Share = 0.75  # of an image's sides, for the views of photos in the warm-up
     rounds: int = Field(default=3, ge=1, le=_MOST)  # of (partition the graph, learn it)
     refining_share: Share = 0.5  # of the learning rate, once clusters are learned
-    temperature: Positive = 0.2
+    temperature: Positive = 0.1
     neighbours: tuple[Annotated[int, Field(ge=1, le=_MOST)], ...] = (
         15,
         20,

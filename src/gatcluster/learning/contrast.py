@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-_HIDDEN = 256
+_HIDDEN = 512
 _OUTPUT = 64
 
 
