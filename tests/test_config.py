@@ -121,6 +121,13 @@ def test_what_cannot_be_used_is_refused_in_one_line_that_names_it(choices, words
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("change", [{"half\ud800": 1}, {"recipe": "\ud800"}, {"images": {"\udfff": 1}}])
+def test_half_a_character_in_settings_is_refused(change):
+    with pytest.raises(InputError) as caught:
+        checked_settings(made().model_dump() | change)
+    assert "\n" not in str(caught.value)
+
+
 def test_choices_can_be_refused_before_any_image_is_read():
     check_choices(10, "paper", "stl10", epochs=1)
     with pytest.raises(InputError, match="unknown preset"):

@@ -319,3 +319,5 @@ def checked_settings(tree: Any) -> Settings:
             for problem in error.errors(include_url=False)
         ]
         raise InputError("; ".join(problems)) from None
+    except UnicodeEncodeError:  # half of a character, which JSON can say and pydantic cannot look at
+        raise InputError("settings: a name or a value in them is no text") from None
