@@ -97,22 +97,42 @@ def random_kills(folder: Path, digits: Path, kills: int, seed: int) -> int:
 
 
 def long_run(folder: Path, digits: Path, minutes: float, every: float) -> int:
-    """A run of about so many minutes that is killed every ``every`` seconds; 1 if it ends differently."""
-    probe = 10
-    seconds = finished(folder, "fit", digits, "-k", 10, "-o", folder / "probe", "--no-report", "--epochs", probe)
-    epochs = max(probe, round(probe * minutes * 60 / seconds))
+    """A run of about so many minutes that is killed every ``every`` seconds, its unbroken twin beside it.
+
+    Returns:
+        1 if the two end differently.
+    """
+    epochs = _epochs_for(minutes * 60, folder, digits)
     options = ("--no-report", "--epochs", epochs)
-    seconds = finished(folder, "fit", digits, "-k", 10, "-o", folder / "long-unbroken", *options)
-    print(f"the long run, unbroken, {epochs} epochs: {seconds / 60:.1f} minutes", flush=True)
+    print(f"the long run has {epochs} epochs", flush=True)
+    twin = start(folder, "fit", digits, "-k", 10, "-o", folder / "long-unbroken", *options)
     run, kills = folder / "long", 0
     arguments: tuple[object, ...] = ("fit", digits, "-k", 10, "-o", run, "--checkpoint-minutes", every / 600, *options)
     while killed(start(folder, *arguments), every):
         kills += 1
         arguments = ("fit", "--resume", run) if (run / RESUME).exists() else arguments
+    if twin.wait():
+        raise SystemExit(f"the unbroken run failed: see {folder}/log.txt")
     same = outcome(run) == outcome(folder / "long-unbroken")
-    resumed = json.loads((run / "history.jsonl").read_text().splitlines()[-1])["seconds"]
-    print(f"killed {kills} times, {resumed / 60:.1f} minutes of training: {_verdict(same)}", flush=True)
+    unbroken, resumed = (_minutes_of_training(path) for path in (folder / "long-unbroken", run))
+    print(f"unbroken: {unbroken:.1f} minutes of training", flush=True)
+    print(f"killed {kills} times: {resumed:.1f} minutes of training: {_verdict(same)}", flush=True)
     return int(not same)
+
+
+def _epochs_for(seconds: float, folder: Path, digits: Path) -> int:
+    """The epochs that take so long, by the line through two short runs: a run takes time for more than its epochs."""
+    few, many = 10, 80
+    times = [
+        finished(folder, "fit", digits, "-k", 10, "-o", folder / f"probe-{n}", "--no-report", "--epochs", n)
+        for n in (few, many)
+    ]
+    for_each = max(1e-3, (times[1] - times[0]) / (many - few))
+    return max(few, round(few + (seconds - times[0]) / for_each))
+
+
+def _minutes_of_training(run: Path) -> float:
+    return float(json.loads((run / "history.jsonl").read_text().splitlines()[-1])["seconds"]) / 60
 
 
 def _verdict(same: bool) -> str:
