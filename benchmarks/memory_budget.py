@@ -13,7 +13,7 @@ M. What training takes is the peak without what the process has once all librari
 - The budget: a run with ``memory`` at one size and M = 1,000; beside it a one-step implementation, all M images in one
   graph, computed from the bytes for each image that were measured between two m₂.
 
-Prints Markdown for docs/results.md, and writes nothing. All cases take hours on two cores; give one of each to try it.
+Prints Markdown for docs/results.md, and writes nothing. Give one of each to try it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Case(NamedTuple):
 def measured(
     size: int, batch: int, sub_batch: int, options: argparse.Namespace, memory: str = "-"
 ) -> tuple[Case, dict[str, int]]:
-    """One case, in a process of its own."""
+    """One case, in a process of its own; standard error tells that it has begun."""
+    asked = f"m2 {sub_batch}" if memory == "-" else f"--memory {memory}"
+    print(f"measuring {size}x{size}, M = {batch:,}, {asked}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         arguments = (size, batch, sub_batch, options.steps, options.threads, memory, Path(folder) / "images.npy")
         command = [sys.executable, "-W", "ignore", "-c", CHILD, *map(str, arguments)]
