@@ -145,8 +145,8 @@ def test_a_failed_attempt_draws_no_other_random_numbers(images, monkeypatch):
 
             transformed = Training.transformed
 
-            def noted(self, indices, batches=batches, transformed=transformed):
-                made = transformed(self, indices)
+            def noted(self, indices, size=None, batches=batches, transformed=transformed):
+                made = transformed(self, indices, size)
                 batches.append(int(indices.sum()) * 1000 + round(float(made.sum())))
                 return made
 
