@@ -66,12 +66,26 @@ def test_not_even_one_image_is_an_error_that_says_so(images, monkeypatch):
         infer(network, network.label_features, images, settings, tell=lambda told: None)
 
 
+def tell_apart(network: GATNetwork, images: torch.Tensor) -> None:
+    """Let label features differ as after training: where all are alike, log(1 - cosine) is nothing but rounding."""
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.momentum = 1.0
+        elif isinstance(layer, torch.nn.Linear):
+            layer.weight.data *= 10
+    with torch.no_grad():
+        network.train()(images)
+
+
 def losses_and_gradient(n_parts: int, train: bool):
     settings = settings_of("paper")
-    network = build_network(settings).train(train)
-    model = Divided(network)
+    network = build_network(settings)
+    images = torch.rand(12, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    if not train:
+        tell_apart(network, images)
+    model = Divided(network.train(train))
     model.n_parts = n_parts
-    output = model(torch.rand(12, 1, 8, 8, generator=torch.Generator().manual_seed(1)))
+    output = model(images)
     targets = torch.softmax(torch.randn(12, K, generator=torch.Generator().manual_seed(2)), dim=1)
     relations = relation_targets(torch.arange(12) % K)
     losses = total_loss(
@@ -88,7 +102,7 @@ def test_losses_and_gradient_in_parts_are_those_of_the_whole(n_parts):
     for one, other in zip(whole, in_parts, strict=True):
         torch.testing.assert_close(one, other)
     for one, other in zip(gradient, gradient_in_parts, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * float(one.abs().max()) + 1e-6)
 
 
 def test_running_statistics_are_updated_once_for_each_part():
