@@ -96,6 +96,28 @@ def test_of_a_damaged_one_the_user_is_told_and_the_older_one_is_taken(tmp_path, 
     assert "an older one is taken" in told[0]
 
 
+def test_a_damaged_one_is_removed_once_an_older_one_is_taken_which_then_is_one_of_the_two_kept(tmp_path):
+    good, newest = two(tmp_path)
+    damage(newest, "a bit")
+    keeper = Checkpoints(tmp_path, IDENTITY, minutes=0, tell=lambda told: None)
+    assert keeper.kept()["step"] == 1
+    assert files(tmp_path) == [good]
+    keeper.after_step(state(3))
+    assert numbers(tmp_path) == [1, 3]
+    damage(files(tmp_path)[-1], "cut off")  # the older one is still there to go on from
+    assert kept(tmp_path)["step"] == 1
+
+
+def test_a_damaged_one_stays_where_no_older_one_is_taken(tmp_path):
+    paths = two(tmp_path)
+    damage(paths[1], "empty")
+    with pytest.raises(InputError, match="other settings"):
+        kept(tmp_path, identity={"settings": {"seed": 1}})
+    damage(paths[0], "empty")
+    assert kept(tmp_path) is None
+    assert files(tmp_path) == paths
+
+
 def test_when_all_are_damaged_the_training_begins_again_and_the_user_is_told(tmp_path):
     for path in two(tmp_path):
         damage(path, "a bit")

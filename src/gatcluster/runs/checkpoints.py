@@ -1,11 +1,13 @@
 """Checkpoints of a run: the two newest states of its training, in files that are whole or not there at all.
 
 A checkpoint's name holds its number and the SHA-256 of its content. It is written under another name, brought to the
-disk, and then renamed; the one before the last goes only after that.
+disk, and then renamed; the one before the last goes only after that. A damaged one does not count: it goes as soon as
+an older one is taken in its place.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shutil
@@ -70,18 +72,21 @@ class Checkpoints:
     def kept(self) -> State | None:
         """The newest state that is whole; None where there is none, and the training begins at its beginning."""
         files = _files(self._run)
+        damaged: list[_File] = []
         for file in files:
             try:
                 content = _checked_content(file)
             except (OSError, ValueError) as error:
                 older = "an older one is taken" if file is not files[-1] else "the training begins again"
                 self._tell(f"checkpoint {file.path.name[:24]}... of {self._run} is damaged ({error}): {older}")
+                damaged.append(file)
                 continue
             if content.get("identity") != self._identity:
                 raise InputError(
                     f"the checkpoint in {self._run} was made with other settings, data or program than the run was "
                     "begun with: fit again with --overwrite"
                 )
+            _remove(damaged)
             return dict(content["state"])
         return None
 
@@ -137,6 +142,13 @@ def _files(run: Path) -> list[_File]:
     found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()] if folder.is_dir() else []
     files = [_File(path, int(match[1]), match[2]) for path, match in found if match is not None]
     return sorted(files, key=lambda file: file.number, reverse=True)
+
+
+def _remove(damaged: list[_File]) -> None:
+    """Remove files that are newer than the one in use: among the newest, they would drive that one out."""
+    for file in damaged:
+        with contextlib.suppress(OSError):  # where nothing can be removed nothing can be written: that will be told
+            file.path.unlink(missing_ok=True)
 
 
 def _checked_content(file: _File) -> State:
