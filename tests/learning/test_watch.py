@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 import torch
 
+from gatcluster import cli
 from gatcluster.config import ImageSettings, make_settings
 from gatcluster.data.images import ImageSet
-from gatcluster.errors import ConvergenceWarning
-from gatcluster.learning import fast, training
+from gatcluster.errors import ConvergenceWarning, InputError
+from gatcluster.learning import fast, snapshots, training
+from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.learning.history import Record
-from gatcluster.learning.watch import CONDITIONS, Watch, counted, lasting, sentence
+from gatcluster.learning.watch import CONDITIONS, Onlooker, Watch, check_finite, counted, lasting, sentence
+from gatcluster.model import inference
 
 K, N = 4, 100
 
@@ -59,6 +62,9 @@ def test_of_a_healthy_training_nothing_is_found():
         ("unsure", {"mean_confidence": 0.26}, 5),
         ("standstill", {"changed": 0.0}, 5),
         ("not-finite", {"skipped_steps": 1}, 1),
+        ("not-finite", {"losses": {"relation": 1.0, "total": math.nan}}, 1),  # steps that were taken without the watch
+        ("not-finite", {"losses": {"total": math.inf}}, 1),
+        ("not-finite", {"gradient_norm": math.nan}, 1),
     ],
 )
 def test_a_condition_is_found_alone_once_it_lasts(name, changes, first):
@@ -103,6 +109,45 @@ def test_an_exploding_gradient_is_told_from_the_usual_one_of_its_stage():
     found = [watch.look(record(i, gradient_norm=float(norm))) for i, norm in enumerate(norms, 1)]
     assert found == [[], [], [], [], [], [], ["exploding-gradient"], []]
     assert watch.look(record(9, stage="another", gradient_norm=1e9)) == []
+
+
+def test_a_gradient_that_is_not_finite_does_not_count_as_usual():
+    watch = Watch(N, K)
+    norms = [1.0, math.nan, 1.0, math.inf, 1.0, 1.0, 1.0, math.inf, 1000.0]
+    found = [watch.look(record(i, gradient_norm=norm)) for i, norm in enumerate(norms, 1)]
+    strange = ["not-finite"]
+    assert found == [[], strange, [], strange, [], [], [], strange, ["exploding-gradient"]]
+
+
+def test_an_onlooker_lets_all_pass_and_notes_the_largest_gradient_or_that_it_is_not_finite():
+    weight = torch.nn.Linear(1, 1, bias=False)
+    onlooker = Onlooker(weight, scaled=False)
+
+    def largest(*gradients: float) -> float | None:
+        onlooker.end_iteration()
+        for gradient in gradients:
+            weight.weight.grad = torch.tensor([[gradient]])
+            assert onlooker.allows_step(torch.tensor(math.nan))
+        return onlooker.largest_gradient
+
+    assert largest() is None
+    assert largest(1.0, -3.0, 2.0) == 3.0
+    assert largest(1.0, math.inf, 2.0) == math.inf
+    assert math.isnan(largest(1.0, math.nan, 2.0))
+    largest(5.0)
+    other = Onlooker(weight, scaled=True)
+    other.restore(onlooker.state())
+    assert other.largest_gradient == 5.0
+    other.end_iteration()
+    assert other.allows_step(torch.tensor(1.0))
+    assert other.largest_gradient is None
+
+
+@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_refused_by_name_with_what_to_try(poison):
+    check_finite(torch.tensor([[1.0, -1e38]]), "embeddings")
+    with pytest.raises(InputError, match=r"^not-finite: the embeddings .* lower learning rate, .* the watch on"):
+        check_finite(torch.tensor([[1.0, poison]]), "embeddings")
 
 
 def test_a_watch_goes_on_from_its_state():
@@ -159,7 +204,7 @@ def one_repeated() -> ImageSet:
     return named(np.concatenate([repeated, random.integers(0, 256, (10, 8, 8, 1))]))
 
 
-def learned(images: ImageSet, k: int, recipe: str, **choices: object) -> FitResult:
+def learned(images: ImageSet, k: int, recipe: str, callbacks: Sequence[Callback] = (), **choices: object) -> FitResult:
     n = len(images)
     made = make_settings(
         **{
@@ -178,7 +223,7 @@ def learned(images: ImageSet, k: int, recipe: str, **choices: object) -> FitResu
     settings = made.model_copy(update={"network": made.network.model_copy(update={"width": 4})})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = fit(images, settings)
+        result = fit(images, settings, callbacks)
     assert np.isfinite(result.label_features).all()
     assert all(torch.isfinite(weight).all() for weight in result.network.parameters())
     assert all(math.isfinite(loss) for record in result.history for loss in record.losses.values())
@@ -277,9 +322,49 @@ def test_without_the_watch_nothing_is_left_out(monkeypatch, bars, paper_settings
     assert trainer.allows_step(torch.tensor(math.nan))
 
 
-def test_an_exploding_gradient_is_named(monkeypatch):
+class Onlooking(Callback):
+    """Keeps the records of a fit that ends in an error."""
+
+    def __init__(self) -> None:
+        self.history: list[Record] = []
+
+    def on_record(self, record: Record) -> None:
+        self.history.append(record)
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+@pytest.mark.parametrize("at", [2, 18])  # 18: in the last iteration of both recipes, after which nothing is learned
+def test_without_the_watch_a_fit_that_is_not_finite_ends_in_one_plain_error(monkeypatch, recipe, at):
+    monkeypatch.setattr(fast, "_PRIMING_STEPS", 3)
+    spoiled(monkeypatch, lambda step: math.nan if step == at else 1.0)
+    looker = Onlooking()
+    with pytest.raises(InputError, match=r"^not-finite: .* lower learning rate"):
+        learned(drawn([0, 1, 2] * 16), 3, recipe, epochs=6, watch=False, callbacks=[looker])
+    assert counted(looker.history)["not-finite"] >= 1
+    assert not any(record.skipped_steps or record.actions for record in looker.history)
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_on_the_command_line_that_is_a_named_finding_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, recipe):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fast, "_PRIMING_STEPS", 3)
+    spoiled(monkeypatch, lambda step: math.nan if step == 2 else 1.0)
+    np.save("images.npy", drawn([0, 1, 2] * 8).pixels)
+    options = ["--no-watch", "--recipe", recipe, "--epochs", "4", "--no-report", "-o", "run"]
+    monkeypatch.setattr("sys.argv", ["gatcluster", "fit", "images.npy", "-k", "3", *options])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    told = "".join(capsys.readouterr())
+    assert stop.value.code == 2
+    assert sentence("not-finite") in " ".join(told.split())
+    assert told.count("error: not-finite: ") == 1
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_an_exploding_gradient_is_named(monkeypatch, watch):
     spoiled(monkeypatch, lambda step: 1e6 if step == 30 else 1.0)
-    result = learned(drawn([0, 1, 2] * 16), 3, "paper", epochs=12)
+    result = learned(drawn([0, 1, 2] * 16), 3, "paper", epochs=12, watch=watch)
     assert counted(result.history)["exploding-gradient"] == 1
 
 
@@ -292,3 +377,29 @@ def test_a_healthy_training_is_not_changed_by_a_bit(monkeypatch, recipe):
     for name, tensor in watched.network.state_dict().items():
         assert torch.equal(tensor, unwatched.network.state_dict()[name])
     assert all(record.gradient_norm > 0 for record in watched.history)
+    assert [record.gradient_norm for record in watched.history] == [
+        record.gradient_norm for record in unwatched.history
+    ]
+
+
+def test_within_a_memory_budget_no_look_at_the_images_holds_on_to_them(monkeypatch, bars, paper_settings):
+    settings = paper_settings()
+    settings = settings.model_copy(update={"memory": 10**9})
+    looked_at = []
+
+    def look(module):
+        function = module.infer
+
+        def noted(network, asked, images, *rest):
+            looked_at.append(images.held_bytes)
+            return function(network, asked, images, *rest)
+
+        monkeypatch.setattr(module, "infer", noted)
+
+    look(inference)  # all images, once training is over
+    look(snapshots)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit(bars(), settings)
+    assert len(looked_at) > 2
+    assert set(looked_at) == {0}

@@ -35,6 +35,7 @@ from gatcluster.learning.neighbours import (
 from gatcluster.learning.normalisation import refresh_statistics
 from gatcluster.learning.revival import with_all_parts
 from gatcluster.learning.training import Training
+from gatcluster.learning.watch import check_finite
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
 
@@ -154,6 +155,7 @@ class FastLearner:
         began = time.monotonic()
         refresh_statistics(training.network, training.images, training.settings)
         embedding = infer(training.network, training.network.embedding, training.images, training.settings)
+        check_finite(embedding, "embeddings")
         # Once training is over all images are looked at again, for their clusters and for the report.
         training.budget.keep_back(_LOOKS_AT_THE_END * (time.monotonic() - began))
         landmarks = choose_landmarks(len(embedding), settings.landmarks, training.random)

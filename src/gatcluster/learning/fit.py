@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from gatcluster.config import Settings
@@ -19,6 +20,7 @@ from gatcluster.learning.history import Record
 from gatcluster.learning.snapshots import Snapshots
 from gatcluster.learning.state import StateKeeper
 from gatcluster.learning.trainer import Trainer
+from gatcluster.learning.watch import check_finite
 from gatcluster.model.inference import label_features
 from gatcluster.model.network import GATNetwork, network_shapes
 
@@ -58,7 +60,8 @@ def fit(
         learn_as_published(trainer)
     else:
         learn_fast(trainer)
-    features = label_features(trainer.network, images, settings)
+    features = label_features(trainer.network, trainer.images, settings)
+    check_finite(torch.from_numpy(features), "label features")
     _warn_of_unused_clusters(features)
     _warn_of_skipped_steps(trainer.history)
     snapshots = trainer.snapshots.finished(features)

@@ -14,6 +14,8 @@ from sklearn.cluster import KMeans
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from gatcluster.learning.watch import check_finite
+
 # Only ever divides zeros: a cluster whose column is all zeros, or a row that lost all its mass to rounding.
 _TINY = 1e-30
 # A k-means cluster below this share of an even split says more of k-means than of the images.
@@ -98,10 +100,14 @@ def cluster_label_features(label_features: Tensor, seed: int) -> Assignments:
         label_features: (M, k).
         seed: fixes the starts of k-means.
 
+    Raises:
+        InputError: a label feature is not finite.
+
     >>> ids, fell_back = cluster_label_features(torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2]]), seed=0)
     >>> bool(ids[0] == ids[2]), bool(ids[0] == ids[1]), fell_back
     (True, False, False)
     """
+    check_finite(label_features, "label features")
     n_images, k = label_features.shape
     points = label_features.detach().cpu().numpy().astype(np.float32)
     clusters = _kmeans(points, k, seed)

@@ -27,7 +27,7 @@ from gatcluster.learning.losses import entropy_loss
 from gatcluster.learning.revival import EmptyClusters, revive_output
 from gatcluster.learning.snapshots import SnapshotKeeper
 from gatcluster.learning.state import ModuleState, OptimizerState, Parts, RandomState, State, StateKeeper
-from gatcluster.learning.watch import Watch
+from gatcluster.learning.watch import Onlooker, Watch
 from gatcluster.model.network import build_network
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would print the precision, which settings tell
@@ -76,7 +76,7 @@ class Training:
         self._epochs = 0.0
         self._relation_fallbacks = 0
         self._actions: list[str] = []  # since the last record
-        self.snapshots = SnapshotKeeper(images, settings)
+        self.snapshots = SnapshotKeeper(self.images, settings)
 
         self._keeper = keeper
         kept = keeper.kept() if keeper is not None else None
@@ -88,7 +88,7 @@ class Training:
         self.parts.add("snapshots", self.snapshots)
         self._watch = self.parts.add("watch", Watch(len(images), settings.n_clusters))
         self._empty = self.parts.add("empty clusters", EmptyClusters())
-        self._guard: Guard | None = None
+        self._guard: Guard | Onlooker | None = None
         for number, callback in enumerate(callbacks):
             kind = type(callback)
             earlier = sum(type(other) is kind for other in callbacks[:number])
@@ -112,9 +112,9 @@ class Training:
         """Make the states of what learns parts of the training's, and guard its steps."""
         self.parts.add("network", ModuleState(module))
         self.parts.add("optimizer", OptimizerState(*optimizers))
-        if self.settings.watch:
-            scaled = self.settings.precision == "16-mixed"
-            self._guard = self.parts.add("guard", Guard(module, optimizers, scaled))
+        scaled = self.settings.precision == "16-mixed"
+        self._guard = Guard(module, optimizers, scaled) if self.settings.watch else Onlooker(module, scaled)
+        self.parts.add("guard", self._guard)
 
     def allows_step(self, loss: Tensor) -> bool:
         """Whether the optimisers may take their step, now that the gradients of ``loss`` are there."""

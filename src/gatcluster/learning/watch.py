@@ -5,11 +5,16 @@ It only looks. What is done about it, where that is safe, stands in ``guard.py``
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
+
+from gatcluster.errors import InputError
 from gatcluster.learning.history import Record
 from gatcluster.learning.state import State
 
@@ -69,8 +74,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
         lasts=(5, 3),
     ),
     "not-finite": Condition(
-        "a loss or a gradient was not a finite number, and the step was left out",
-        "if it comes again and again, lower the learning rate, or use precision 32-true",
+        "a loss or a gradient was not a finite number; the watch leaves such steps out",
+        "if it comes again and again, lower the learning rate, or use precision 32-true; leave the watch on",
     ),
     "exploding-gradient": Condition(
         "a gradient was a hundred times as large as usual",
@@ -107,6 +112,58 @@ def lasting(history: Sequence[Record]) -> list[str]:
     ]
 
 
+def check_finite(values: Tensor, what: str) -> None:
+    """Refuse to go on from numbers that no step can mend: every weight they came from would stay not finite.
+
+    Args:
+        values: what the network says of images.
+        what: their name, for the message.
+    """
+    if not all(math.isfinite(float(end)) for end in values.detach().aminmax()):  # no memory for a mask
+        raise InputError(
+            f"not-finite: the {what} of the images are no longer finite numbers, and training cannot mend that; "
+            "begin again with a lower learning rate, and leave the watch on (do not give --no-watch)"
+        )
+
+
+class Onlooker:
+    """Stands where the guard stands when the watch is off: measures gradients, and lets every step pass.
+
+    Args:
+        module: whose gradients they are.
+        scaled: whether gradients are scaled (precision 16-mixed): then their size says nothing.
+    """
+
+    skipped = went_back = 0  # it never does either
+
+    def __init__(self, module: nn.Module, scaled: bool) -> None:
+        self._weights = [weight for weight in module.parameters() if weight.requires_grad]
+        self._scaled = scaled
+        self.largest_gradient: float | None = None
+
+    def allows_step(self, loss: Tensor) -> bool:
+        """Always; notes the size of the gradient, and one that is not finite above all."""
+        if not self._scaled:
+            norm = float(get_total_norm([weight.grad for weight in self._weights if weight.grad is not None]))
+            before = self.largest_gradient
+            if before is None or math.isnan(norm) or norm > before:
+                self.largest_gradient = norm
+        return True
+
+    def end_iteration(self) -> None:
+        """Measure anew."""
+        self.largest_gradient = None
+
+    def state(self) -> State:
+        """What it measured in the iteration under way."""
+        return {"largest_gradient": self.largest_gradient}
+
+    def restore(self, state: State) -> None:
+        """Go on measuring."""
+        largest = state["largest_gradient"]
+        self.largest_gradient = None if largest is None else float(largest)
+
+
 class Watch:
     """Names what is wrong with a training, from one record after the other.
 
@@ -128,7 +185,8 @@ class Watch:
         if record.stage != self._stage:
             self._stage, self._gradients = record.stage, []
         signs = self._signs(record)
-        self._gradients = [*self._gradients, *([record.gradient_norm] if record.gradient_norm else [])][-_USUAL[1] :]
+        if record.gradient_norm and math.isfinite(record.gradient_norm):
+            self._gradients = [*self._gradients, record.gradient_norm][-_USUAL[1] :]
         self._fallbacks = record.relation_fallbacks
         findings = []
         for name, condition in CONDITIONS.items():
@@ -145,7 +203,7 @@ class Watch:
     def _signs(self, record: Record) -> dict[str, bool]:
         """Which conditions hold in this iteration, however briefly."""
         signs = {
-            "not-finite": record.skipped_steps > 0,
+            "not-finite": record.skipped_steps > 0 or not _is_finite(record),
             "exploding-gradient": self._explodes(record.gradient_norm),
         }
         sizes, seen = record.cluster_sizes, sum(record.cluster_sizes)
@@ -162,8 +220,8 @@ class Watch:
         return signs
 
     def _explodes(self, gradient: float | None) -> bool:
-        if gradient is None or len(self._gradients) < _USUAL[0]:
-            return False
+        if gradient is None or not math.isfinite(gradient) or len(self._gradients) < _USUAL[0]:
+            return False  # one that is not finite has a name of its own
         return gradient > _EXPLOSION * max(statistics.median(self._gradients), _NO_MEASURE)
 
     def state(self) -> State:
@@ -180,3 +238,8 @@ class Watch:
         self._streaks = {name: (int(count), int(since)) for name, (count, since) in state["streaks"].items()}
         self._gradients = [float(gradient) for gradient in state["gradients"]]
         self._stage, self._fallbacks = str(state["stage"]), int(state["fallbacks"])
+
+
+def _is_finite(record: Record) -> bool:
+    """Whether its losses and gradients are finite; without the watch, steps on others are taken."""
+    return all(map(math.isfinite, record.losses.values())) and math.isfinite(record.gradient_norm or 0.0)
