@@ -1,7 +1,9 @@
 """The guard: which steps it lets pass, what it brings back, and that it leaves a sound training alone."""
 
+import copy
 import math
 
+import pytest
 import torch
 from torch import nn
 
@@ -95,6 +97,39 @@ def test_counts_go_on_from_their_state():
     assert (second.skipped, second.largest_gradient) == (2, first.largest_gradient)
     step(module, optimizer, second, poison=math.nan)
     assert second.went_back == 1
+
+
+def test_a_guard_that_was_restored_goes_back_to_the_good_state_of_the_first():
+    module, optimizer = network()
+    first = Guard(module, [optimizer], scaled=False)
+    step(module, optimizer, first)
+    first.end_iteration()
+    good, momenta = weights(module), [state["exp_avg"].clone() for state in optimizer.state.values()]
+    step(module, optimizer, first)  # what is resumed from is not the good state
+    now = weights(module)
+    second = Guard(module, [optimizer], scaled=False)
+    second.restore(copy.deepcopy(first.state()))
+    assert same(weights(module), now)
+    for _ in range(3):
+        step(module, optimizer, second, poison=math.nan)
+    assert same(weights(module), good)
+    assert same([state["exp_avg"] for state in optimizer.state.values()], momenta)
+
+
+def test_a_good_state_that_does_not_fit_is_refused_at_once():
+    module, optimizer = network()
+    guard = Guard(module, [optimizer], scaled=False)
+    step(module, optimizer, guard)
+    guard.end_iteration()
+    for part, change in (
+        ("weights", {"0.weight": torch.zeros(1)}),
+        ("weights", {"unknown": torch.zeros(1)}),
+        ("momenta", {"optimizers": []}),
+    ):
+        state = copy.deepcopy(guard.state())
+        state["good"][part] |= change
+        with pytest.raises((RuntimeError, ValueError)):
+            guard.restore(state)
 
 
 def test_scaled_gradients_are_left_to_their_scaler():

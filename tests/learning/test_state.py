@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import torch
 from gatcluster.config import ImageSettings, Settings, make_settings
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
-from gatcluster.learning import fast
+from gatcluster.learning import fast, training
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.learning.state import OptimizerState, Parts, RandomState
+from gatcluster.runs.state_file import from_bytes, to_bytes
 
 pytestmark = [
     pytest.mark.usefixtures("_little_priming"),
@@ -71,8 +73,13 @@ def settings(recipe: str, **choices: object) -> Settings:
         sub_batch=5 if recipe == "paper" else 16,
         **{"epochs": 3, **choices},
     )
-    training = made.training.model_copy(update={"passes": 2 if recipe == "paper" else 1})
-    return made.model_copy(update={"network": made.network.model_copy(update={"width": 4}), "training": training})
+    passes = made.training.model_copy(update={"passes": 2 if recipe == "paper" else 1})
+    return made.model_copy(update={"network": made.network.model_copy(update={"width": 4}), "training": passes})
+
+
+def through_a_file(state):
+    """As a process finds it that goes on from a checkpoint."""
+    return from_bytes(to_bytes(state))
 
 
 def weights(result: FitResult) -> bytes:
@@ -99,6 +106,7 @@ CASES = {
     "paper": settings("paper"),
     "paper with patience": settings("paper", patience=1, epochs=4),
     "fast": settings("fast", epochs=7),
+    "fast in 16 bits": settings("fast", epochs=7, precision="bf16-mixed"),
     "fast with patience": settings("fast", epochs=7, patience=1, learning_rate=1e-9),
 }
 
@@ -113,7 +121,44 @@ def test_gone_on_from_any_step_and_stage_it_is_the_same_run(name):
     # In the first and in the last iteration, in its middle, before and after its end; and after every stage.
     chosen = [0, n // 3, n // 2, n // 2 + 1, n - 2, n - 1] if "patience" not in name else [n // 2, n - 1]
     for state in [*(keeper.states[step] for step in chosen), *keeper.stages]:
-        assert_same(fit(images(), CASES[name], keeper=Keeper(kept=state)), unbroken)
+        assert_same(fit(images(), CASES[name], keeper=Keeper(kept=through_a_file(state))), unbroken)
+
+
+def poisoned(monkeypatch, steps: range):
+    """A fit in which a gradient is not a number at these steps, counted from the beginning of the unbroken run."""
+    build_network = training.build_network
+
+    def fit_after(done: int, chosen: Settings, keeper: Keeper) -> FitResult:
+        step = done
+
+        def hook(gradient):
+            nonlocal step
+            step += 1
+            return gradient * (math.nan if step in steps else 1.0)
+
+        def build(settings):
+            network = build_network(settings)
+            next(network.parameters()).register_hook(hook)
+            return network
+
+        monkeypatch.setattr(training, "build_network", build)
+        return fit(images(), chosen, keeper=keeper)
+
+    return fit_after
+
+
+# In `paper` an iteration has six steps, in `fast` two: a sound step lies between the good state and the first poison.
+@pytest.mark.parametrize(("name", "first"), [("paper", 9), ("fast", 6)])
+def test_gone_on_around_steps_that_are_not_finite_it_goes_back_to_the_same_good_state(monkeypatch, name, first):
+    fit_after, keeper = poisoned(monkeypatch, range(first, first + 3)), Keeper()
+    unbroken = fit_after(0, CASES[name], keeper)
+    assert sum(record.skipped_steps for record in unbroken.history) == 3
+    assert [action for record in unbroken.history for action in record.actions] == [
+        "went back to the last good state 1 times"
+    ]
+    for done in range(first - 3, first + 5):
+        state = through_a_file(keeper.states[done - 1])
+        assert_same(fit_after(done, CASES[name], Keeper(kept=state)), unbroken)
 
 
 def test_a_run_may_be_broken_off_again_and_again():

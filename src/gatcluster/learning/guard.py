@@ -72,11 +72,14 @@ class Guard:
         return copy.deepcopy(self._module_state.state()), copy.deepcopy(self._optimizer_state.state())
 
     def _go_back(self) -> None:
-        weights, momenta = copy.deepcopy(self._good)
-        self._module_state.restore(weights)
-        self._optimizer_state.restore(momenta)
+        self._become(copy.deepcopy(self._good))
         self._in_a_row = 0
         self.went_back += 1
+
+    def _become(self, state: tuple[State, State]) -> None:
+        weights, momenta = state
+        self._module_state.restore(weights)
+        self._optimizer_state.restore(momenta)
 
     def _repair_statistics(self) -> None:
         """The pass over the images that failed may have spoiled the running statistics of normalisations."""
@@ -85,20 +88,31 @@ class Guard:
                 buffer.copy_(self._good[0][name])
 
     def state(self) -> State:
-        """The counts; of a resumed training, the state in which it was resumed is the last good one."""
+        """The counts, and the last good state: what is learned now may have to give way to it."""
+        weights, momenta = self._good
         return {
             "in_a_row": self._in_a_row,
             "skipped": self.skipped,
             "went_back": self.went_back,
             "largest_gradient": self.largest_gradient,
+            "good": {"weights": weights, "momenta": momenta},
         }
 
     def restore(self, state: State) -> None:
-        """Go on counting."""
+        """Go on counting, with the same good state to go back to."""
         self._in_a_row, self.skipped = int(state["in_a_row"]), int(state["skipped"])
         self.went_back = int(state["went_back"])
         largest = state["largest_gradient"]
         self.largest_gradient = None if largest is None else float(largest)
+        self._good = self._tried_on(state["good"]["weights"], state["good"]["momenta"])
+
+    def _tried_on(self, weights: State, momenta: State) -> tuple[State, State]:
+        """A copy of a good state; one that does not fit is an error now, not when the training has to go back to it."""
+        now = self._copies()
+        self._become((weights, momenta))
+        good = self._copies()
+        self._become(now)
+        return good
 
 
 def _all_finite(tensors: Iterable[Tensor]) -> bool:
