@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from sklearn.base import clone
 
-from gatcluster import GATCluster, cli
+from gatcluster import GATCluster, cli, estimator
 from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.learning.callbacks import Callback
 
@@ -107,6 +113,111 @@ def test_a_run_folder_that_is_taken_is_refused_before_training(tmp_path):
 
 def test_the_folder_is_a_parameter_like_others(tmp_path):
     assert clone(GATCluster(run=tmp_path, watch=False)).get_params()["run"] == tmp_path
+
+
+# Signals.
+
+# Fits, and in its third step waits for a line: what was sent before that has arrived when it goes on.
+_FIT = """import json, sys
+import numpy as np
+from gatcluster import GATCluster
+from gatcluster.learning.callbacks import Callback
+
+class Wait(Callback):
+    steps = 0
+    def on_progress(self, progress):
+        self.steps += 1
+        print("step", self.steps, flush=True)
+        if self.steps == 3:
+            sys.stdin.readline()
+
+choices, run, images = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
+X = images if sys.argv[4] == "path" else np.load(images)
+try:
+    GATCluster(**choices, run=run, callbacks=[Wait()]).fit(X)
+except KeyboardInterrupt as stop:
+    print(stop, flush=True)
+    sys.exit(stop.exit_code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "given", "hint"),
+    [(signal.SIGINT, "array", ", X"), (signal.SIGTERM, "path", "")],
+)
+def test_a_signal_finishes_the_step_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, number, given, hint):
+    run, file = tmp_path / "run", tmp_path / "images.npy"
+    np.save(file, images())
+    with subprocess.Popen(
+        [sys.executable, "-c", _FIT, json.dumps(CHOICES), run, file, given],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
+    ) as process:
+        while (line := process.stdout.readline()) != "step 3\n":
+            assert line.startswith("step"), process.stderr.read()
+        process.send_signal(number)
+        out, err = process.communicate("\n")
+    assert process.returncode == 128 + number, err
+    # The last line, and no further step before it.
+    assert out == f"ended by signal {number}; GATCluster.resume({str(run)!r}{hint}) goes on from here\n"
+    assert len(list((run / "checkpoints").iterdir())) == 1
+    model = GATCluster.resume(run, None if given == "path" else images())
+    np.testing.assert_array_equal(model.label_features_, unbroken.label_features_)
+
+
+def test_a_resumed_fit_can_be_interrupted_too_and_handlers_return(tmp_path, unbroken):
+    class Signal(Callback):
+        steps = 0
+
+        def on_progress(self, progress):
+            self.steps += 1
+            if self.steps == 2:  # the first is not worth waiting for a checkpoint
+                signal.raise_signal(signal.SIGINT)
+
+    run, before = interrupted(tmp_path / "run", images()), signal.getsignal(signal.SIGINT)
+    assert not (run / "checkpoints").exists()
+    with pytest.raises(KeyboardInterrupt, match=r"GATCluster\.resume\(.*, X\) goes on from here"):
+        GATCluster.resume(run, images(), callbacks=[Signal()])
+    assert signal.getsignal(signal.SIGINT) is before
+    assert len(list((run / "checkpoints").iterdir())) == 1
+    np.testing.assert_array_equal(GATCluster.resume(run, images()).label_features_, unbroken.label_features_)
+
+
+def test_in_another_thread_it_fits_and_resumes_without_listening_for_signals(tmp_path, unbroken):
+    models = []
+
+    def work() -> None:
+        run = interrupted(tmp_path / "run", images())
+        models.append(GATCluster.resume(run, images()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(models[0].label_features_, unbroken.label_features_)
+
+
+def test_images_are_read_with_the_cache_and_the_threads_of_the_run(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    for number, pixels in enumerate(images()):
+        Image.fromarray((pixels * 255).astype(np.uint8)).save(tmp_path / "photos" / f"{number:02}.png")
+    run, cache = interrupted(tmp_path / "run", tmp_path / "photos"), tmp_path / "cache"
+    plan = json.loads((run / "resume.json").read_text())
+    threads = plan["threads"] + 1
+    (run / "resume.json").write_text(json.dumps({**plan, "cache": str(cache), "threads": threads}))
+    read = estimator.planned_images
+
+    def read_and_stop(*given: object, **named: object) -> None:
+        read(*given, **named)
+        raise InputError(f"read with {torch.get_num_threads()} threads")
+
+    monkeypatch.setattr(estimator, "planned_images", read_and_stop)
+    with pytest.raises(InputError, match=f"read with {threads} threads"):
+        GATCluster.resume(run)
+    assert any(cache.iterdir())
+    assert torch.get_num_threads() == threads - 1
 
 
 # The command line.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +19,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from gatcluster.choices import AugmentOrAuto, Colour, Format, Recipe, Resize
 from gatcluster.config import LossWeights, Settings
+from gatcluster.data.cache import use_cache
 from gatcluster.data.formats.torch_dataset import is_dataset
 from gatcluster.data.images import ImageSet
 from gatcluster.data.sources import names_files
+from gatcluster.errors import Interrupted
 from gatcluster.evaluation.label_free import information_score
 from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.fit import FitResult, fit
@@ -32,6 +36,7 @@ from gatcluster.resume import planned_images
 from gatcluster.runs.checkpoints import Checkpoints
 from gatcluster.runs.create import new_run, reopened_run
 from gatcluster.runs.folder import RunFolder, load_run
+from gatcluster.runs.interruption import Interruption
 from gatcluster.runs.plan import Plan, read_plan
 from gatcluster.runs.skipped import read_skipped
 
@@ -104,7 +109,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Stay within so much memory, such as "2GB": sub-batches are made as small as it takes, by measuring some steps.
     run : path, default=None
         A folder for the run, as ``save`` writes it, that must not be there yet. While the network learns, its state is
-        kept there every two minutes: :meth:`resume` goes on with a fit that was interrupted.
+        kept there every two minutes: :meth:`resume` goes on with a fit that was interrupted. Ctrl-C and SIGTERM finish
+        the step and keep the state before ``KeyboardInterrupt`` is raised; a second one does not wait.
 
     Attributes
     ----------
@@ -258,11 +264,11 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         with reopened_run(path) as folder:
             plan = read_plan(path, lambda message: warnings.warn(message, stacklevel=3))
             source = None if X is None else cls()._checked(X, reset=True)
-            plan, images = planned_images(plan, folder, source=source)
-            assert plan.settings is not None
-            model = cls._with_settings(plan.settings)
-            model.set_params(callbacks=callbacks, verbose=verbose, run=run)
-            with plan.same_threads():
+            with _same_cache(plan), plan.same_threads():
+                plan, images = planned_images(plan, folder, source=source)
+                assert plan.settings is not None
+                model = cls._with_settings(plan.settings)
+                model.set_params(callbacks=callbacks, verbose=verbose, run=run)
                 model._fit_in(folder, plan, images)
         model._thumbnails = thumbnails(images, model.label_features_)
         return model
@@ -364,9 +370,10 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     def _fit_in(self, run: RunFolder, plan: Plan, images: ImageSet) -> None:
         """Begin or go on with the fit of a run, and write all of it."""
         assert plan.settings is not None
-        keeper = Checkpoints(run.path, plan.identity(), plan.checkpoint_minutes)
-        result = fit(images, plan.settings, [run.history_writer(), *self._all_callbacks()], keeper)
-        run.write(result, images.names, plan.source, images.skipped, plan.source_format)
+        with _interruptible(run.path, plan) as interruption:
+            keeper = Checkpoints(run.path, plan.identity(), plan.checkpoint_minutes, interruption)
+            result = fit(images, plan.settings, [run.history_writer(), *self._all_callbacks()], keeper)
+            run.write(result, images.names, plan.source, images.skipped, plan.source_format)
         self._set_result(result, images)
 
     def _all_callbacks(self) -> list[Callback]:
@@ -423,3 +430,23 @@ def _seed(random_state: int | np.random.RandomState | None) -> int:
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))
+
+
+def _same_cache(plan: Plan) -> AbstractContextManager[None]:
+    """Look for decoded images where the run was told to keep them."""
+    return nullcontext() if plan.cache is None else use_cache(None if plan.cache == "off" else Path(plan.cache))
+
+
+@contextmanager
+def _interruptible(run: Path, plan: Plan) -> Iterator[Interruption | None]:
+    """On SIGINT and SIGTERM, end when the work is kept, with an error that says how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield None  # Python lets no other thread listen for signals
+        return
+    try:
+        with Interruption() as interruption:
+            yield interruption
+    except Interrupted as stop:
+        images = ", X" if plan.given is None else ""
+        stop.args = (f"{stop}; GATCluster.resume({str(run)!r}{images}) goes on from here",)
+        raise

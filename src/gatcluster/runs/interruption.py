@@ -34,7 +34,9 @@ class Interruption:
         raise Interrupted(self._signal)
 
     def __enter__(self) -> Interruption:
-        self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        # A handler that was not set by Python (getsignal: None) could not be put back, and stays.
+        ours = [number for number in _SIGNALS if signal.getsignal(number) is not None]
+        self._before = {number: signal.signal(number, self._on_signal) for number in ours}
         return self
 
     def __exit__(
