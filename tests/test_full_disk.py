@@ -5,10 +5,11 @@ The limit on the size of files stands in for the disk: writing beyond it fails a
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from PIL import Image
 from gatcluster import GATCluster, cli
 from gatcluster.errors import InputError, Interrupted
 from gatcluster.report.progress import PlainProgress
+from gatcluster.runs import folder
+from gatcluster.runs.folder import load_run
 from gatcluster.runs.interruption import Interruption
 from gatcluster.workflow import Summary, evaluate_run, fit_to_run, report_run, resume_run
 
@@ -121,6 +124,55 @@ def test_the_history(photos, whole, tmp_path):
     (run / "history.jsonl").rmdir()
     resume_run(run, PlainProgress())
     assert (run / "clusters.csv").read_bytes() == (whole / "clusters.csv").read_bytes()
+
+
+@pytest.fixture
+def gatcluster(monkeypatch, capsys) -> Callable[..., tuple[int, list[str]]]:
+    """Runs the command line; gives its exit code, and what it says on standard error but for its progress."""
+
+    def run(*arguments: object) -> tuple[int, list[str]]:
+        monkeypatch.setattr(sys, "argv", ["gatcluster", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        lines = capsys.readouterr().err.splitlines()
+        return stop.value.code, [
+            line for line in lines if not re.match(r"reading images|warning: |.*% +\w+, epoch ", line)
+        ]
+
+    return run
+
+
+@pytest.mark.parametrize(("writer", "name"), [("write_model", "model.safetensors"), ("write_csv", "clusters.csv")])
+def test_the_result(photos, whole, tmp_path, monkeypatch, gatcluster, writer, name):
+    run, before = tmp_path / "run", {}
+    write = getattr(folder, writer)
+
+    def write_to_a_full_disk(path: Path, *content: object) -> None:
+        assert path.name == name
+        before.update(tree(run / "checkpoints"))  # larger than the result: with less room they would have failed
+        with files_of_at_most(100):
+            write(path, *content)
+
+    choices = ("--epochs", 2, "--recipe", "paper", "--batch-size", 12, "--no-report")
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, writer, write_to_a_full_disk)
+        failure = f"error: cannot write to {run}: File too large"
+        first = gatcluster("fit", photos, "-k", 2, "-o", run, *choices)
+        assert first == (2, [f"{failure}; `gatcluster fit --resume {run}` goes on with the run"])
+        for _ in range(2):  # when the run is made, and when it is gone on with and the disk is still full
+            assert before
+            assert tree(run / "checkpoints") == before
+            assert not {name, "config.json"} & set(tree(run))
+            assert not [path for path in tree(run) if path.endswith(".tmp")]
+            with pytest.raises(InputError, match="is not finished"):
+                load_run(run).config()
+            before.clear()
+            assert gatcluster("fit", "--resume", run) == (2, [failure])
+    assert tree(run / "checkpoints") == before
+    assert gatcluster("fit", "--resume", run) == (0, [])
+    assert set(tree(run)) == {path for path in tree(whole) if not path.startswith("report")}
+    for file in ("clusters.csv", "model.safetensors", "label_features.npy"):
+        assert (run / file).read_bytes() == (whole / file).read_bytes()
 
 
 def test_the_report(whole, tmp_path):
