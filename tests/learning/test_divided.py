@@ -148,6 +148,17 @@ def test_a_training_short_of_memory_goes_on_and_says_so_in_its_history(images, m
 
 
 @pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_a_training_goes_on_where_looking_at_images_is_short_of_memory_too(images, monkeypatch, recipe):
+    sizes = short_of_memory(monkeypatch, most=12)
+    with pytest.warns(UserWarning, match="out of memory: images are looked at"):
+        result = fit(images, settings_of(recipe, sub_batch=16))
+    assert result.label_features.shape == (N, K)
+    assert np.isfinite(result.label_features).all()
+    assert sum(size > 12 for size in sizes) <= 8  # what fitted is remembered
+
+
+@pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")
 def test_a_failed_attempt_draws_no_other_random_numbers(images, monkeypatch):
     settings = settings_of("fast", sub_batch=16)
     drawn: list[list[int]] = []

@@ -2,38 +2,93 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from gatcluster.config import Settings
 from gatcluster.data.augment import plain
 from gatcluster.data.images import ImageSet
+from gatcluster.errors import InputError
+from gatcluster.model.inference import fitting_size, remember_size
 from gatcluster.model.network import GATNetwork
 
 _IMAGES = 2000
 _LEAST_BATCH = 32
+_LEAST_FITTING = 2  # where memory is short: of a single image there is no variance
 
 
-def refresh_statistics(network: GATNetwork, images: ImageSet, settings: Settings) -> None:
+def refresh_statistics(
+    network: GATNetwork,
+    images: ImageSet,
+    settings: Settings,
+    tell: Callable[[str], None] = lambda message: warnings.warn(message, stacklevel=3),
+) -> None:
     """Estimate the running statistics anew, from plain images and the weights of now.
 
     The statistics that training keeps are averages over its last steps, of transformed images. `fast` changes the
     weights so quickly that these averages lag behind, and in a short run nothing they normalise fits any more.
+
+    Args:
+        network: whose statistics.
+        images: all images.
+        settings: the settings the network was built from.
+        tell: called with what was done when memory did not suffice.
+
+    Raises:
+        InputError: memory does not suffice even for two images.
     """
-    layers = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # a plain mean over all batches that follow
     chosen = np.unique(np.linspace(0, len(images) - 1, _IMAGES).astype(np.int64))
-    size = max(settings.training.target_sub_batch, _LEAST_BATCH)
-    device = next(network.parameters()).device
+    wanted = max(settings.training.target_sub_batch, _LEAST_BATCH)
+    size = max(_LEAST_FITTING, fitting_size(network, wanted))
+    shrunk = False
+    with _plain_means(network):
+        while not _estimated(network, images, chosen, size, settings.images.grey):
+            if size == _LEAST_FITTING:
+                raise InputError(
+                    f"the device has too little memory even for {_LEAST_FITTING} images at a time: give a smaller size"
+                )
+            size, shrunk = max(_LEAST_FITTING, min(size, len(chosen)) // 2), True
+            remember_size(network, size)
+    if shrunk:
+        tell(f"out of memory: images are looked at {size} at a time, for batch normalisation, too")
+
+
+def _layers(network: GATNetwork) -> list[nn.BatchNorm2d]:
+    return [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+
+
+@contextmanager
+def _plain_means(network: GATNetwork) -> Iterator[None]:
+    """Let running statistics be plain means over all batches that go through meanwhile."""
+    layers = _layers(network)
+    momenta = [layer.momentum for layer in layers]
     was_training = network.training
+    for layer in layers:
+        layer.momentum = None
     network.train()
-    with torch.no_grad():
-        for start in range(0, len(chosen), size):
-            network(plain(images.batch(chosen[start : start + size]).to(device), settings.images.grey))
-    network.train(was_training)
-    for layer, momentum in zip(layers, momenta, strict=True):
-        layer.momentum = momentum
+    try:
+        yield
+    finally:
+        network.train(was_training)
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+
+
+def _estimated(network: GATNetwork, images: ImageSet, chosen: NDArray[np.int64], size: int, grey: bool) -> bool:
+    """Whether the chosen images went through, so many at a time; from the beginning, so that all batches are alike."""
+    for layer in _layers(network):
+        layer.reset_running_stats()
+    device = next(network.parameters()).device
+    try:
+        with torch.no_grad():
+            for start in range(0, max(1, len(chosen) - 1), size):  # a single image that is left over is left out
+                network(plain(images.batch(chosen[start : start + size]).to(device), grey))
+    except torch.OutOfMemoryError:
+        return False  # and not tried again within the handler: the error holds on to what was computed
+    return True

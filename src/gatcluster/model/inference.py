@@ -23,6 +23,18 @@ from gatcluster.model.network import GATNetwork
 _fitting: WeakKeyDictionary[GATNetwork, int] = WeakKeyDictionary()
 
 
+def fitting_size(network: GATNetwork, wanted: int) -> int:
+    """How many images to look at, at a time: as many as wanted, or as fitted when those did not."""
+    return min(wanted, _fitting.get(network, wanted))
+
+
+def remember_size(network: GATNetwork, size: int) -> None:
+    """Let no more images be looked at, at a time, from now on; what the failed attempt took is given back."""
+    _fitting[network] = size
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
 def infer(
     network: GATNetwork,
     function: Callable[[Tensor], Tensor],
@@ -47,7 +59,7 @@ def infer(
     if indices is None:
         indices = np.arange(len(images))
     device = next(network.parameters()).device
-    m1 = _fitting.get(network, settings.training.target_sub_batch)
+    m1 = fitting_size(network, settings.training.target_sub_batch)
     was_training = network.training
     network.eval()  # batch normalisation by running statistics: an image's result depends on that image alone
     result: Tensor | None = None
@@ -64,9 +76,8 @@ def infer(
                     ) from None
                 part = None
             if part is None:  # not within the handler: the error holds on to what was computed
-                _fitting[network] = m1 = m1 // 2
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
+                m1 = m1 // 2
+                remember_size(network, m1)
                 tell(f"out of memory: images are looked at {m1} at a time; the result is the same")
                 continue
             if result is None:  # filled, not joined at the end: of many images, two copies would be too much

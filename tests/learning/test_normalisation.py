@@ -1,0 +1,109 @@
+"""Running statistics are those of the images, also where not all fit into memory at once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from gatcluster.errors import InputError
+from gatcluster.learning.normalisation import refresh_statistics
+from gatcluster.model.inference import infer
+from gatcluster.model.network import GATNetwork, build_network
+
+N = 40
+
+
+def statistics(network: GATNetwork) -> list[torch.Tensor]:
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
+    return [figure.clone() for layer in layers for figure in (layer.running_mean, layer.running_var)]
+
+
+def means_over_batches(network: GATNetwork, images: torch.Tensor, size: int) -> list[torch.Tensor]:
+    """Slow and obvious: the statistics of each batch by itself, and their mean."""
+    found = []
+    for batch in images.split(size):
+        for layer in network.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.momentum = 1.0
+        with torch.no_grad():
+            network.train()(batch)
+        found.append(statistics(network))
+    return [torch.stack(figures).mean(dim=0) for figures in zip(*found, strict=True)]
+
+
+class ShortOfMemory:
+    """Lets a network take at most so many images at a time, from its second pass on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+        self.sizes: list[int] = []
+        features = GATNetwork.features
+
+        def limited(network: GATNetwork, batch: torch.Tensor) -> torch.Tensor:
+            self.sizes.append(len(batch))
+            if len(batch) > most and len(self.sizes) > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory. (as if)")
+            return features(network, batch)
+
+        monkeypatch.setattr(GATNetwork, "features", limited)
+
+
+@pytest.fixture
+def prepared(bars, paper_settings):
+    settings = paper_settings(n_images=N, training={"target_sub_batch": 16})
+    return build_network(settings), bars(N), settings
+
+
+def expected_of(prepared, size: int) -> list[torch.Tensor]:
+    _, images, settings = prepared
+    return means_over_batches(build_network(settings), images.batch(slice(None)), size)
+
+
+def test_statistics_are_means_over_batches_and_the_network_is_left_as_it_was(prepared):
+    network, images, settings = prepared
+    refresh_statistics(network.eval(), images, settings, tell=pytest.fail)
+    torch.testing.assert_close(statistics(network), expected_of(prepared, 32))
+    assert not network.training
+    assert {layer.momentum for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)} == {0.1}
+
+
+def test_out_of_memory_begins_anew_with_half_the_images_says_so_once_and_remembers(prepared, monkeypatch):
+    network, images, settings = prepared
+    with monkeypatch.context() as patch:
+        short, told = ShortOfMemory(patch, most=7), []
+        refresh_statistics(network, images, settings, tell=told.append)
+        assert short.sizes[:5] == [32, 8, 16, 8, 4]
+        assert told == ["out of memory: images are looked at 4 at a time, for batch normalisation, too"]
+        n_passes = len(short.sizes)
+        refresh_statistics(network, images, settings, tell=pytest.fail)
+        infer(network, network.label_features, images, settings, tell=pytest.fail)
+        assert set(short.sizes[n_passes:]) == {4}
+    torch.testing.assert_close(statistics(network), expected_of(prepared, 4))
+
+
+def test_a_size_that_fitted_is_never_more_than_m1(prepared, monkeypatch):
+    network, images, settings = prepared
+    few = settings.model_copy(update={"training": settings.training.model_copy(update={"target_sub_batch": 3})})
+    short = ShortOfMemory(monkeypatch, most=7)
+    refresh_statistics(network, images, few, tell=lambda message: None)
+    n_passes = len(short.sizes)
+    infer(network, network.label_features, images, few)
+    assert max(short.sizes[n_passes:]) == 3
+
+
+def test_not_even_two_images_is_an_error_and_the_network_is_left_as_it_was(prepared, monkeypatch):
+    network, images, settings = prepared
+    short = ShortOfMemory(monkeypatch, most=1)
+    with pytest.raises(InputError, match="too little memory even for 2 images"):
+        refresh_statistics(network.eval(), images, settings, tell=pytest.fail)
+    assert min(short.sizes) == 2
+    assert not network.training
+    assert {layer.momentum for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)} == {0.1}
+
+
+def test_a_single_image_that_is_left_over_is_left_out(prepared, bars):
+    network, _, settings = prepared
+    images = bars(33)
+    refresh_statistics(network, images, settings)
+    expected = means_over_batches(build_network(settings), images.batch(slice(32)), 32)
+    torch.testing.assert_close(statistics(network), expected)
