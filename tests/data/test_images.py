@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from gatcluster.data.images import ImageSet
+from gatcluster.data.joined import JoinedPixels
 
 
 def image_set(dtype: type = np.uint8) -> ImageSet:
@@ -54,11 +55,12 @@ def test_read_only_pixels_such_as_a_memory_map_give_a_batch_without_a_warning(dt
         assert images.batch(slice(None)).shape == (6, 3, 8, 9)
 
 
-def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path):
-    def resident_file_bytes() -> int:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssFile"))
+def resident_file_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssFile"))
 
+
+def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path):
     n = 10_000
     pixels = np.random.default_rng(0).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
     np.save(tmp_path / "x.npy", pixels)
@@ -69,3 +71,22 @@ def test_reading_all_of_a_large_file_does_not_fill_the_memory(tmp_path):
         batch = images.batch(np.arange(start, start + 500))
         assert np.array_equal(batch.mul(255).round().byte().permute(0, 2, 3, 1).numpy(), pixels[start : start + 500])
     assert resident_file_bytes() - before < pixels.nbytes / 2
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_reading_all_of_several_files_that_are_large_together_does_not_fill_the_memory(tmp_path, kept):
+    n, files = 2_500, 4
+    pixels = np.random.default_rng(0).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
+    parts = []
+    for number in range(files):
+        np.save(tmp_path / f"{number}.npy", pixels)
+        parts.append(np.asarray(np.load(tmp_path / f"{number}.npy", mmap_mode="r")))
+    joined = JoinedPixels([JoinedPixels(parts[:2]), *parts[2:]])
+    assert joined.nbytes == files * pixels.nbytes
+    held = joined.nbytes + kept  # each file is smaller than that
+    images = ImageSet(joined, [str(i) for i in range(files * n)], held_bytes=held)
+    before = resident_file_bytes()
+    for start in range(0, files * n, 500):
+        images.batch(np.arange(start, start + 500))
+    grown = resident_file_bytes() - before
+    assert grown > joined.nbytes / 2 if kept else grown < joined.nbytes / 8

@@ -38,7 +38,7 @@ class ImageSet:
     names: Sequence[str]  # N
     skipped: Sequence[Skipped] = ()
     value_range: tuple[float, float] = (0.0, 1.0)  # what stood for black and white before
-    held_bytes: int = _LARGE_FILE  # of a file that is larger, pages that were read are given back after each batch
+    held_bytes: int = _LARGE_FILE  # of files that are larger, pages that were read are given back after each batch
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -65,6 +65,11 @@ def _unmap_pages(pixels: Any, held_bytes: int) -> None:
 
     They stay in the system's cache, from which they are mapped again in about a millisecond for a batch.
     """
+    if isinstance(pixels, JoinedPixels):
+        if pixels.nbytes >= held_bytes:  # many small files are as much as a large one
+            for part in pixels.parts:
+                _unmap_pages(part, held_bytes=0)
+        return
     while isinstance(pixels, np.ndarray) and not isinstance(pixels, np.memmap):  # a view of a file, or no file
         pixels = pixels.base
     if isinstance(pixels, np.memmap) and pixels.mode == "r" and pixels.nbytes >= held_bytes:

@@ -33,6 +33,11 @@ class JoinedPixels:
         """That of the parts."""
         return self.parts[0].dtype
 
+    @property
+    def nbytes(self) -> int:
+        """Of all parts together."""
+        return sum(part.nbytes for part in self.parts)
+
     def __len__(self) -> int:
         return int(self.starts[-1])
 
