@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from gatcluster.data.cache import OnProgress
 from gatcluster.data.images import ImageSet
+from gatcluster.data.workers import workers_within
 from gatcluster.errors import InputError
 from gatcluster.learning.fit import check_fittable
 from gatcluster.prepare import prepare, read_like
@@ -48,6 +50,8 @@ def planned_images(
         plan.write(run.path)
         return plan, images
     check_fittable(plan.settings)
-    images = read_like(source, plan.settings.images, on_progress, plan.source_format)
+    memory = plan.settings.memory
+    with nullcontext() if memory is None else workers_within(memory):  # as when the run was begun
+        images = read_like(source, plan.settings.images, on_progress, plan.source_format)
     check_same_images(plan, images)
     return plan, images

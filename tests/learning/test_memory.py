@@ -9,9 +9,13 @@ import sys
 import numpy as np
 import pytest
 
+from gatcluster import resume
+from gatcluster.data import workers as workers_module
 from gatcluster.data.workers import Workers, workers_within
 from gatcluster.errors import InputError
 from gatcluster.estimator import GATCluster
+from gatcluster.learning import memory as memory_module
+from gatcluster.learning.callbacks import Callback
 from gatcluster.learning.memory import Cost, parsed_memory
 from gatcluster.prepare import prepare
 
@@ -112,3 +116,32 @@ def test_only_as_many_workers_start_as_fit():
             assert sorted(result for _, result in workers.run(max, [1, 5, 9])) == [3, 5, 9]
     with Workers(3, count=2) as workers:
         assert workers._idle.qsize() == 2
+
+
+def test_where_peaks_cannot_be_measured_a_budget_is_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_module, "_CLEAR_REFS", tmp_path / "missing" / "clear_refs")
+    with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\): leave out") as caught:
+        prepare(photos(), n_clusters=3, seed=0, epochs=1, memory="50GB")
+    assert "\n" not in str(caught.value)
+    prepare(photos(), n_clusters=3, seed=0, epochs=1)  # without a budget, nothing is measured
+
+
+class StopAtOnce(Callback):
+    def on_progress(self, progress):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("memory", [None, 50 * 10**9])
+def test_a_resumed_run_reads_its_images_within_its_budget(tmp_path, monkeypatch, memory):
+    model = GATCluster(2, epochs=1, random_state=0, memory=memory, run=tmp_path / "run", callbacks=[StopAtOnce()])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(photos(20, 8))
+    read_like, seen = resume.read_like, []
+
+    def noted(*arguments):
+        seen.append(workers_module._memory.get())
+        return read_like(*arguments)
+
+    monkeypatch.setattr(resume, "read_like", noted)
+    GATCluster.resume(tmp_path / "run", photos(20, 8))
+    assert seen == [memory]

@@ -38,6 +38,7 @@ _SLACK: Final = 1.2
 _SIZES: Final = (4, 12)  # of the measured sub-batches
 _LEAST: Final = {"paper": 2, "fast": 16}  # m₂: `fast` tells each image from the others of its batch
 _STATUS: Final = Path("/proc/self/status")
+_CLEAR_REFS: Final = Path("/proc/self/clear_refs")
 
 
 class Cost(NamedTuple):
@@ -231,9 +232,13 @@ def _status(entry: str) -> int:
 
 
 def _forget_peak() -> None:
-    """Let the peak of resident memory begin anew, where that is allowed."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+    """Let the peak of resident memory begin anew. If it cannot, every step would seem to cost nothing."""
+    try:
+        _CLEAR_REFS.write_text("5")
+    except OSError as error:
+        raise InputError(
+            f"memory cannot be measured here, {_CLEAR_REFS} cannot be written ({error.strerror}): leave out the memory"
+        ) from None
 
 
 def _give_back() -> None:
