@@ -17,6 +17,7 @@ from PIL import Image
 
 from gatcluster import GATCluster, cli
 from gatcluster.errors import InputError
+from gatcluster.learning.watch import CONDITIONS
 from gatcluster.model.inference import attention_maps
 from gatcluster.prepare import read_like
 from gatcluster.report.pictures import pictures_of
@@ -81,6 +82,40 @@ def test_attention_numbers_are_those_of_the_network(fitted):
     distance = (rows - mu_x[:, None, None]) ** 2 + (columns - mu_y[:, None, None]) ** 2
     found = np.exp(-distance / (settings.network.alpha * delta[:, None, None]))
     assert np.abs(found - attention_maps(network, images, settings)).max() < 0.01
+
+
+def found_in(run: Path, *findings: list[str]) -> int:
+    """Let the first records of a run have these findings, and the others none; gives the number of all."""
+    path = run / "history.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, record in enumerate(records):
+        record["findings"] = findings[number] if number < len(findings) else []
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return len(records)
+
+
+def test_what_the_watch_found_is_listed_by_name_also_if_it_has_passed(own_run, browser):
+    n = found_in(own_run, ["unsure", "not-finite"], ["unsure"])
+    report_run(own_run, PlainProgress())
+    assert [finding["name"] for finding in values(own_run, "summary")["findings"]] == ["unsure", "not-finite"]
+    page = browser.new_page()
+    page.goto(f"{(own_run / 'report' / 'index.html').as_uri()}#training")
+    page.wait_for_selector("#findings li")
+    unsure, not_finite = page.locator("#findings li").all_inner_texts()
+    page.close()
+    assert unsure.startswith(f"unsure (in 2 of {n} iterations): {CONDITIONS['unsure'].meaning}. To try: ")
+    condition = CONDITIONS["not-finite"]
+    assert not_finite == f"not-finite (in 1 of {n} iterations): {condition.meaning}. To try: {condition.advice}."
+
+
+def test_where_nothing_was_found_the_page_has_no_such_list(own_run, browser):
+    found_in(own_run)
+    report_run(own_run, PlainProgress())
+    page = browser.new_page()
+    page.goto(f"{(own_run / 'report' / 'index.html').as_uri()}#training")
+    page.wait_for_selector("#charts svg path")
+    assert page.locator("#findings-part").is_hidden()
+    page.close()
 
 
 def test_a_report_that_cannot_be_finished_leaves_the_earlier_one_and_no_rest(own_run, monkeypatch):

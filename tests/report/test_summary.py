@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gatcluster.learning.history import Record
-from gatcluster.report.summary import scores, training, warnings_of
+from gatcluster.learning.watch import CONDITIONS
+from gatcluster.report.summary import findings_of, scores, training, warnings_of
 
 
 def features(clusters: list[int], k: int, sure: float = 0.9) -> np.ndarray:
@@ -42,7 +43,7 @@ def test_each_trouble_is_told_in_plain_words(clusters, k, sure, history, skipped
     assert words in found
 
 
-def test_what_the_watch_found_at_the_end_and_what_was_done_is_told_once():
+def test_of_what_the_watch_found_that_is_a_warning_which_still_holds_and_what_was_done_is_told_once():
     early = replace(record(), findings=["not-finite"], actions=["cluster 2 was empty and was revived"])
     late = replace(early, findings=["exploding-gradient", "standstill"])
     found = warnings_of(features([0, 1, 2], 3), [early, late], 0)
@@ -51,6 +52,23 @@ def test_what_the_watch_found_at_the_end_and_what_was_done_is_told_once():
         "If the losses do not come down again, lower the learning rate.",
         "While training: cluster 2 was empty and was revived.",
     ]
+
+
+def test_all_findings_are_listed_once_with_count_meaning_and_advice_also_those_that_passed():
+    history = [
+        replace(record(), findings=list(CONDITIONS)),
+        replace(record(), findings=["not-finite", "standstill"]),
+        replace(record(), findings=["standstill", "of a later version"]),
+        replace(record(), findings=["standstill"]),
+    ]
+    found = {finding["name"]: finding for finding in findings_of(history)}
+    assert list(found) == list(CONDITIONS)
+    for name, condition in CONDITIONS.items():
+        assert (found[name]["meaning"], found[name]["advice"]) == (condition.meaning, condition.advice)
+    assert found["giant-cluster"]["count"] == "in 1 of 4 iterations"
+    assert found["not-finite"]["count"] == "in 2 of 4 iterations"
+    assert found["standstill"]["count"] == "in 4 of 4 iterations, also in the last"
+    assert findings_of([]) == findings_of([record()]) == []
 
 
 def test_the_history_is_thinned_out_but_keeps_its_ends_and_has_no_infinity():

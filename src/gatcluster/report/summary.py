@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from gatcluster.learning.history import Record
-from gatcluster.learning.watch import CONDITIONS
+from gatcluster.learning.watch import CONDITIONS, counted
 from gatcluster.runs.folder import RunFolder
 from gatcluster.runs.skipped import read_skipped
 
@@ -46,6 +46,7 @@ def head(run: RunFolder, features: NDArray[np.float32]) -> dict[str, Any]:
         "device": settings.device,
         "version": config["versions"].get("gatcluster", ""),
         "warnings": warnings_of(features, history, len(skipped)),
+        "findings": findings_of(history),
         "skipped": [[file.name, file.reason] for file in skipped[:_MOST_SKIPPED]],
         "n_skipped": len(skipped),
     }
@@ -83,6 +84,20 @@ def warnings_of(features: NDArray[np.float32], history: Sequence[Record], n_skip
         )
         found.append(f"{files} left out; skipped.csv in the run folder says why.")
     return found + _watched(history)
+
+
+def findings_of(history: Sequence[Record]) -> list[dict[str, str]]:
+    """All that the watch found while training, each once: also what has passed, and what warnings tell otherwise."""
+    return [
+        {
+            "name": name,
+            "meaning": CONDITIONS[name].meaning,
+            "advice": CONDITIONS[name].advice,
+            "count": f"in {count} of {len(history)} iterations"
+            + (", also in the last" if name in history[-1].findings else ""),
+        }
+        for name, count in counted(history).items()
+    ]
 
 
 def _watched(history: Sequence[Record]) -> list[str]:

@@ -22,6 +22,15 @@
     return found;
   }
 
+  /** What the watch found: each name once, how often, what it means and what to try. */
+  function writeFindings(findings) {
+    const rows = findings.map(({ name, meaning, advice, count }) =>
+      g.make("li", {}, g.make("code", {}, name), ` (${count}): ${meaning}. To try: ${advice}.`),
+    );
+    g.find("findings").replaceChildren(...rows);
+    g.find("findings-part").hidden = rows.length === 0;
+  }
+
   function build(history) {
     const xs = history.iteration;
     const stages = stagesOf(history.stage, xs);
@@ -90,6 +99,7 @@
     async show() {
       if (built) return;
       built = true;
+      writeFindings(g.run.summary.findings);
       const history = await g.load("training");
       if (history.iteration.length) build(history);
       else g.find("training-words").textContent = "This run has no history of its training.";
