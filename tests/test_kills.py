@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,33 @@ from PIL import Image
 
 from gatcluster import cli
 
-# Starts commands by forking a process that has imported everything: a second less for each of them.
-_SERVER = """import json, os, sys
+# Starts commands by forking a process that has imported everything: a second less for each of them. A command may be
+# told of a function, the number of a call of it, and what happens when that returns: "die" is a kill that no guess of
+# a moment could place there, "hang" is a step that takes for ever and tells that it does by a file that grows.
+_SERVER = """import importlib, itertools, json, os, signal, sys, time
 import gatcluster.workflow, gatcluster.cli
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def hang():
+    while True:
+        with open("hangs.txt", "a") as file:
+            file.write(".")
+        time.sleep(0.01)
+
+def meddle(module, function, number, then):
+    module = importlib.import_module(module)
+    original, calls = getattr(module, function), itertools.count(1)
+    def meddled(*given, **named):
+        result = original(*given, **named)
+        if next(calls) == number:
+            {"die": die, "hang": hang}[then]()
+        return result
+    setattr(module, function, meddled)
+
 for line in sys.stdin:
-    folder, arguments = json.loads(line)
+    folder, arguments, meddling = json.loads(line)
     child = os.fork()
     if child == 0:
         os.chdir(folder)
@@ -30,21 +53,30 @@ for line in sys.stdin:
         os.dup2(log, 1), os.dup2(log, 2)
         sys.argv = ["gatcluster", *arguments]
         try:
+            if meddling:
+                meddle(*meddling)
             gatcluster.cli.main()
         finally:
             sys.stdout.flush(), sys.stderr.flush()
-            os._exit(sys.exc_info()[1].code)
+            os._exit(getattr(sys.exc_info()[1], "code", 70))
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+_TRAINER = "gatcluster.learning.trainer"
 
 
 class Process:
     """A command that runs."""
 
-    def __init__(self, server: subprocess.Popen[str], folder: Path, *arguments: object) -> None:
+    def __init__(
+        self,
+        server: subprocess.Popen[str],
+        folder: Path,
+        *arguments: object,
+        meddling: tuple[str, str, int, str] | None = None,
+    ) -> None:
         self._server, self._folder = server, folder
-        server.stdin.write(json.dumps([str(folder), [str(argument) for argument in arguments]]) + "\n")
+        server.stdin.write(json.dumps([str(folder), [str(argument) for argument in arguments], meddling]) + "\n")
         server.stdin.flush()
         self.pid = int(server.stdout.readline())
         self.began = time.monotonic()
@@ -91,7 +123,7 @@ Start = Callable[..., Process]
 @pytest.fixture
 def start(server, tmp_path) -> Start:
     """Starts a command in the test's folder."""
-    return lambda *arguments: Process(server, tmp_path, *arguments)
+    return partial(Process, server, tmp_path)
 
 
 def write_photos(folder: Path, n: int) -> Path:
@@ -105,8 +137,11 @@ def write_photos(folder: Path, n: int) -> Path:
     return folder
 
 
-FAST = ("--epochs", 2, "--no-report")
+# Both number formats, whichever this CPU would choose.
+FAST = ("--epochs", 2, "--no-report", "--precision", "32-true")
+FAST_16 = ("--epochs", 2, "--no-report", "--precision", "bf16-mixed")
 PAPER = (*FAST, "--recipe", "paper", "--batch-size", 64)
+OPTIONS = {"fast": FAST, "fast in 16 bits": FAST_16, "paper": PAPER}
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +151,23 @@ def photos(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def unbroken(photos, server, tmp_path_factory) -> dict[str, tuple[dict[str, bytes], float]]:
-    """For both recipes what a run without interruption gives, and how many seconds it takes."""
+    """For all options what a run without interruption gives, and for how many seconds it is unfinished."""
     folder = tmp_path_factory.mktemp("unbroken")
+
+    def begin(name: str, *options: object) -> Process:
+        process = Process(server, folder, "fit", photos, "-k", 3, "-o", name, *options)
+        assert wait_until(process, (folder / name / "resume.json").exists)
+        return process
+
+    assert begin("first", *PAPER).wait() == 0  # which makes the cache: all others find it
     results = {}
-    for recipe, options in {"fast": FAST, "paper": PAPER}.items():
-        process = Process(server, folder, "fit", photos, "-k", 3, "-o", recipe, *options)
+    for name, options in OPTIONS.items():
+        process = begin(name, *options)
+        began = time.monotonic()
+        assert wait_until(process, lambda run=folder / name: not (run / "resume.json").exists())
+        seconds = time.monotonic() - began
         assert process.wait() == 0, process.log
-        results[recipe] = outcome(folder / recipe), time.monotonic() - process.began
+        results[name] = outcome(folder / name), seconds
     return results
 
 
@@ -136,34 +181,60 @@ def finish(start: Start, run: Path) -> None:
     assert not {"resume.json", "checkpoints", ".lock", ".previous-run"} & {path.name for path in run.iterdir()}
 
 
-def wait_until(process: Process, happened: Callable[[], bool]) -> bool:
-    """Look as often as possible; whether it happened before the process was over."""
+def wait_until(process: Process, happened: Callable[[], bool], pause: float = 0.003) -> bool:
+    """Whether it happens before the process is over. Without a pause, what is over in a moment is seen, too."""
     while not process.is_over():
         if happened():
             return True
+        time.sleep(pause)
     return False
 
 
-@pytest.mark.parametrize("recipe", ["fast", "paper"])
-def test_killed_at_random_moments_and_resumed_it_is_the_same_run(start, tmp_path, photos, unbroken, recipe):
-    expected, seconds = unbroken[recipe]
-    moments = random.Random(0 if recipe == "fast" else 1)
-    run, options = tmp_path / "run", FAST if recipe == "fast" else PAPER
-    process = start("fit", photos, "-k", 3, "-o", run, *options, "--checkpoint-minutes", 0.001)
-    for _ in range(2):
-        time.sleep(moments.uniform(0.1, 0.7) * seconds)
+N_KILLS = 5  # of each recipe
+MOST_ATTEMPTS = 60  # before it is given up: some come too late
+
+
+@pytest.mark.parametrize("options", ["fast in 16 bits", "paper"])
+def test_killed_at_random_moments_and_resumed_it_is_the_same_run(start, tmp_path, photos, unbroken, options):
+    expected, seconds = unbroken[options]
+    moments = random.Random(options)
+    fit = ("fit", photos, "-k", 3, *OPTIONS[options], "--checkpoint-minutes", 0.001, "-o")
+    runs = [tmp_path / f"run-{number}" for number in range(MOST_ATTEMPTS)]
+    run, left, kills = runs.pop(), seconds, 0
+    process = start(*fit, run)
+    for _ in range(MOST_ATTEMPTS):
+        assert wait_until(process, (run / "resume.json").exists)
+        moment = moments.uniform(0, left)
+        time.sleep(moment)
         process.signal(signal.SIGKILL)
-        process.wait()
-        if not (run / "resume.json").exists():  # it was quick, or not yet begun
-            break
-        process = start("fit", "--resume", run)
-    process.signal(signal.SIGKILL)
-    process.wait()
-    if not run.exists():
-        assert start("fit", photos, "-k", 3, "-o", run, *options).wait() == 0
-    elif (run / "resume.json").exists():
-        finish(start, run)
+        if process.wait() == -signal.SIGKILL and (run / "resume.json").exists():
+            kills += 1
+            if kills == N_KILLS:
+                break
+            left = max(left - moment, seconds / 3)  # a process that goes on begins with reading, too
+            process = start("fit", "--resume", run)
+        else:  # it was too quick: with what is left of the kills, another one is killed
+            assert outcome(run) == expected
+            run, left = runs.pop(), seconds
+            process = start(*fit, run)
+    assert kills == N_KILLS
+    finish(start, run)
     assert outcome(run) == expected
+
+
+def test_killed_in_step_1_of_algorithm_1(start, tmp_path, photos, unbroken):
+    """After the label features of a batch, after its k-means (which took a random number), after its targets."""
+    run = tmp_path / "run"
+    arguments = ("fit", photos, "-k", 3, "-o", run, *PAPER, "--checkpoint-minutes", 0)
+    for finished, function in enumerate(("infer", "cluster_label_features", "balanced_targets"), start=1):
+        process = start(*arguments, meddling=(_TRAINER, function, 2, "die"))
+        assert process.wait() == -signal.SIGKILL, process.log
+        # Iterations that are whole have a record. The next has begun, and step 2 of it would be in a checkpoint.
+        assert len((run / "history.jsonl").read_text().splitlines()) == finished
+        assert len(list((run / "checkpoints").iterdir())) == 2
+        arguments = ("fit", "--resume", run, "--checkpoint-minutes", 0)
+    finish(start, run)
+    assert outcome(run) == unbroken["paper"][0]
 
 
 def test_killed_while_a_checkpoint_is_being_written(start, tmp_path, photos, unbroken):
@@ -171,7 +242,7 @@ def test_killed_while_a_checkpoint_is_being_written(start, tmp_path, photos, unb
     process = start("fit", photos, "-k", 3, "-o", run, *FAST, "--checkpoint-minutes", 0)
     for _ in range(2):
         assert wait_until(process, lambda: any((run / "checkpoints").glob("checkpoint-*")))
-        assert wait_until(process, lambda: any((run / "checkpoints").glob(".*.tmp")))
+        assert wait_until(process, lambda: any((run / "checkpoints").glob(".*.tmp")), pause=0)
         process.signal(signal.SIGKILL)
         process.wait()
         process = start("fit", "--resume", run, "--checkpoint-minutes", 0)
@@ -182,7 +253,7 @@ def test_killed_while_a_checkpoint_is_being_written(start, tmp_path, photos, unb
 def test_killed_while_the_cache_is_being_written(start, tmp_path, photos, unbroken):
     run, cache = tmp_path / "run", tmp_path / "cache"
     process = start("fit", photos, "-k", 3, "-o", run, *PAPER, "--cache", cache)
-    assert wait_until(process, lambda: any(cache.glob("*.part")))
+    assert wait_until(process, lambda: any(cache.glob("*.part")), pause=0)
     process.signal(signal.SIGKILL)
     process.wait()
     assert json.loads((run / "resume.json").read_text())["settings"] is None  # not all images were read
@@ -214,6 +285,26 @@ def test_a_signal_finishes_the_step_keeps_the_state_and_says_how_to_go_on(
     assert process.log.splitlines()[-1] == f"error: interrupted: `gatcluster fit --resume {run}` goes on from here"
     assert "Traceback" not in process.log
     assert len(list((run / "checkpoints").iterdir())) == 1
+    finish(start, run)
+    assert outcome(run) == unbroken["paper"][0]
+
+
+def test_a_second_signal_does_not_wait_for_the_step(start, tmp_path, photos, unbroken):
+    run, sign = tmp_path / "run", tmp_path / "hangs.txt"
+
+    def has_hung_for(more: int) -> Callable[[], bool]:
+        least = more + (sign.stat().st_size if sign.exists() else 0)
+        return lambda: sign.exists() and sign.stat().st_size >= least
+
+    process = start("fit", photos, "-k", 3, "-o", run, *PAPER, meddling=(_TRAINER, "total_loss", 3, "hang"))
+    assert wait_until(process, has_hung_for(1))
+    process.signal(signal.SIGINT)
+    assert wait_until(process, has_hung_for(20))  # it got the signal, and waits for the step
+    process.signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert process.log.splitlines()[-1] == f"error: interrupted: `gatcluster fit --resume {run}` goes on from here"
+    assert "Traceback" not in process.log
+    assert not (run / "checkpoints").exists()
     finish(start, run)
     assert outcome(run) == unbroken["paper"][0]
 
