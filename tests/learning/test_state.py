@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
+import random
 
 import numpy as np
 import pytest
@@ -13,7 +15,11 @@ from gatcluster.config import ImageSettings, Settings, make_settings
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 from gatcluster.learning import fast, training
+from gatcluster.learning.batches import RandomBatches
+from gatcluster.learning.budget import EpochBudget, StageBudget
+from gatcluster.learning.fast_course import FastCourse, FastStage
 from gatcluster.learning.fit import FitResult, fit
+from gatcluster.learning.outer_iteration import Course
 from gatcluster.learning.state import OptimizerState, Parts, RandomState
 from gatcluster.runs.state_file import from_bytes, to_bytes
 
@@ -53,8 +59,7 @@ def _little_priming(monkeypatch):
 
 
 def images() -> ImageSet:
-    random = np.random.default_rng(0)
-    pixels = random.integers(0, 60, (44, 8, 8, 1), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 60, (44, 8, 8, 1), dtype=np.uint8)
     for i in range(len(pixels)):
         pixels[i, :, 3 * (i % 3) : 3 * (i % 3) + 2] += 190
     return ImageSet(pixels, names=[f"{i}.png" for i in range(len(pixels))])
@@ -208,14 +213,125 @@ def test_a_state_that_does_not_fit_is_an_error_that_names_the_part():
         fit(images(), CASES["paper"], keeper=Keeper(kept=state))
 
 
+# Indices and counts of a state that may be a stranger's.
+
+
+def places(tree):
+    """Where a tree holds anything but text and fractions: the holder, and the key in it."""
+    for key in list(tree) if isinstance(tree, dict) else range(len(tree)):
+        if not isinstance(tree[key], (str, float)):
+            yield tree, key
+        if isinstance(tree[key], (dict, list)):
+            yield from places(tree[key])
+
+
+def damaged_array(array: np.ndarray, draw: random.Random) -> np.ndarray:
+    kind = draw.randrange(6)
+    if kind < 3 and array.size:
+        changed = array.copy()
+        extremes = [-1, -45, 3, 44, 2**31 - 1] if array.dtype.kind == "i" else [math.nan, math.inf, -1.0]
+        changed.flat[draw.randrange(array.size)] = draw.choice(extremes)
+        return changed
+    if kind == 3:
+        return array[: len(array) // 2]
+    if kind == 4:
+        return np.concatenate([array, array])
+    return array[..., None] if draw.random() < 0.5 else array.astype(np.float64 if array.dtype.kind == "i" else int)
+
+
+def damaged_value(value: object, draw: random.Random) -> object:
+    if isinstance(value, np.ndarray):
+        return damaged_array(value, draw)
+    if isinstance(value, torch.Tensor):
+        return torch.from_numpy(damaged_array(value.numpy(), draw))
+    if isinstance(value, list):
+        return draw.choice([[], value[:-1], value * 2])
+    if isinstance(value, dict):
+        return draw.choice([{}, None, []])
+    return draw.choice([-1, 1, 44, 10**6, 2**63, 10**400, None, math.inf, "x"])
+
+
+def refused_or_whole(chosen: Settings, state) -> bool:
+    """Whether a state was refused; if not, the training must come to its end."""
+    try:
+        fit(images(), chosen, keeper=Keeper(kept=state))
+    except InputError:
+        return True
+    return False
+
+
+@pytest.fixture
+def _known_to_fast(monkeypatch):
+    """What `fast` has to tell its course and stages of the training, whether or not it does so yet."""
+    chosen = CASES["fast"]
+    monkeypatch.setattr(fast, "FastCourse", lambda *known: FastCourse(44, chosen.n_clusters, chosen.fast.rounds))
+    monkeypatch.setattr(fast, "FastStage", lambda budget, *known: FastStage(budget, 44, chosen.n_clusters))
+
+
+@pytest.mark.usefixtures("_known_to_fast")
+@pytest.mark.parametrize("name", ["paper", "fast"])
+def test_a_state_with_indices_out_of_range_is_refused_or_the_training_ends_well(name):
+    keeper = Keeper()
+    fit(images(), CASES[name], keeper=keeper)
+    whole = next(state for state in reversed(keeper.states[:-1]) if state.get("stage", {"steps": 1})["steps"] == 1)
+    refused = 0
+    for number in range(60):
+        draw, state = random.Random(f"{name}-{number}"), copy.deepcopy(whole)
+        parts = [part for part in ("batches", "course", "stage") if part in state]
+        holder, key = draw.choice([place for part in parts for place in places(state[part])])
+        holder[key] = damaged_value(holder[key], draw)
+        refused += refused_or_whole(CASES[name], state)
+    assert 20 < refused < 60
+
+
+def test_every_index_of_a_state_is_looked_at():
+    keepers = {name: Keeper() for name in ("paper", "fast")}
+    for name, keeper in keepers.items():
+        fit(images(), CASES[name], keeper=keeper)
+    paper, quick = (copy.deepcopy(keepers[name].states[-2]) for name in ("paper", "fast"))
+    fresh = np.random.default_rng(0)
+    course = Course(44, 3, 16, 5, fresh, torch.device("cpu"))
+    fast_course = FastCourse(44, 3, CASES["fast"].fast.rounds)
+    stage = FastStage(StageBudget(EpochBudget(1), 1.0), 44, 3)
+    for part, state, array in (
+        (RandomBatches(44, 16, fresh), paper["batches"], paper["batches"]["order"]),
+        (course, paper["course"], paper["course"]["current"]["batch"]),
+        (course, paper["course"], paper["course"]["current"]["sub_batches"]["order"]),
+        (fast_course, quick["course"], quick["course"]["parts_before"]),
+        (fast_course, quick["course"], quick["course"]["cut"]["close"]),
+        (stage, quick["stage"], quick["stage"]["batches"][0]),
+    ):
+        part.restore(state)
+        for wrong in (-1, 44, 2**31 - 1):
+            right, array.flat[-1] = array.flat[-1], wrong
+            with pytest.raises(ValueError, match="an index is out of range"):
+                part.restore(state)
+            array.flat[-1] = right
+
+
+def test_a_round_beyond_the_last_is_refused_as_it_would_never_end():
+    course = FastCourse(44, 3, rounds=2)
+    state = course.state()
+    for round_, over, fits in (
+        (0, False, True),
+        (1, False, True),
+        (2, True, True),
+        (2, False, False),
+        (3, True, False),
+    ):
+        state |= {"round": round_, "over": over}
+        with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="a count is out of range"):
+            course.restore(state)
+
+
 def test_random_numbers_go_on():
     def generators():
         return np.random.default_rng(3), torch.Generator().manual_seed(3)
 
-    random, torch_random = generators()
-    random.random(5), torch.rand(5, generator=torch_random)
-    state = copy.deepcopy(RandomState(random, torch_random).state())
-    numbers = random.random(5), torch.rand(5, generator=torch_random)
+    numpy_random, torch_random = generators()
+    numpy_random.random(5), torch.rand(5, generator=torch_random)
+    state = copy.deepcopy(RandomState(numpy_random, torch_random).state())
+    numbers = numpy_random.random(5), torch.rand(5, generator=torch_random)
     fresh = generators()
     RandomState(*fresh).restore(state)
     np.testing.assert_array_equal(fresh[0].random(5), numbers[0])

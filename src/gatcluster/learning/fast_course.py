@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gatcluster.learning.batches import Indices
+from gatcluster.learning.batches import Indices, checked_count, checked_indices, checked_rows
 from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.neighbours import Partition
 from gatcluster.learning.state import State
@@ -24,9 +24,18 @@ class Cut(NamedTuple):
 
 
 class FastCourse:
-    """Which stages of the recipe are over, and what the last of them found."""
+    """Which stages of the recipe are over, and what the last of them found.
 
-    def __init__(self) -> None:
+    What is known of the training is held against a state that is restored.
+
+    Args:
+        n_images: N.
+        n_clusters: k.
+        rounds: of the recipe.
+    """
+
+    def __init__(self, n_images: int | None = None, n_clusters: int | None = None, rounds: int | None = None) -> None:
+        self._n_images, self._n_clusters, self._rounds = n_images, n_clusters, rounds
         self.warmed_up = False
         self.round = 0
         self.over = False
@@ -64,14 +73,31 @@ class FastCourse:
 
     def restore(self, state: State) -> None:
         """Go on with the same partition."""
-        self.warmed_up, self.round = bool(state["warmed_up"]), int(state["round"])
-        self.over = bool(state["over"])
+        self.warmed_up, self.over = bool(state["warmed_up"]), bool(state["over"])
+        self.round = self._checked_round(state["round"])
         self.cost_of_cut = float(state["cost_of_cut"])
         before, cut = state["parts_before"], state["cut"]
-        self.parts_before = None if before is None else before.astype(np.int64)
+        if before is not None:
+            self.parts_before = checked_indices(before, (self._n_images,), self._n_clusters)
         if cut is not None:
-            assert self.parts_before is not None
-            self.cut = Cut(cut["close"].astype(np.int64), Partition(self.parts_before, cut["confidence"]))
+            self.cut = self._checked_cut(cut)
+
+    def _checked_round(self, kept: int) -> int:
+        if self._rounds is None:
+            return checked_count(kept)
+        # Beyond the last round no round would be the last one, and the training would never end.
+        return checked_count(kept, most=self._rounds if self.over else self._rounds - 1)
+
+    def _checked_cut(self, kept: State) -> Cut:
+        parts, confidence = self.parts_before, kept["confidence"]
+        if parts is None:
+            raise ValueError("there are neighbours, but no parts")
+        close = checked_indices(kept["close"], (len(parts), None), len(parts))
+        if not close.shape[1]:
+            raise ValueError("there are no neighbours")
+        if confidence.shape != parts.shape or confidence.dtype != np.float32:
+            raise ValueError(f"there is no confidence for each of {len(parts)} images")
+        return Cut(close, Partition(parts, confidence))
 
 
 class Step(NamedTuple):
@@ -83,10 +109,17 @@ class Step(NamedTuple):
 
 
 class FastStage:
-    """A stage of training under way: how many steps it took, and those since its last record."""
+    """A stage of training under way: how many steps it took, and those since its last record.
 
-    def __init__(self, budget: StageBudget) -> None:
+    Args:
+        budget: the stage's.
+        n_images: N, to hold against a state that is restored.
+        n_clusters: k, likewise.
+    """
+
+    def __init__(self, budget: StageBudget, n_images: int | None = None, n_clusters: int | None = None) -> None:
         self.budget = budget
+        self._n_images, self._n_clusters = n_images, n_clusters
         self.taken = 0  # steps
         self.records = 0
         self.rate = 0.0  # of the last step
@@ -130,7 +163,9 @@ class FastStage:
 
     def label_features(self) -> Tensor | None:
         """Of these steps' images, transformed: (n, k); None in the warm-up."""
-        return torch.cat(self._features) if self._features else None
+        # A state from a stranger may have left them out for its part of the steps.
+        is_complete = self._features and len(self._features) == len(self._batches)
+        return torch.cat(self._features) if is_complete else None
 
     def state(self) -> State:
         """All of it."""
@@ -149,10 +184,23 @@ class FastStage:
     def restore(self, state: State) -> None:
         """Go on within the stage."""
         self.budget.restore(state["budget"])
-        self.taken, self.records = int(state["taken"]), int(state["records"])
+        self.taken, self.records = checked_count(state["taken"]), checked_count(state["records"])
         self.rate = float(state["rate"])
         self.began = time.monotonic() - float(state["seconds"])
-        self.steps = int(state["steps"])
-        self._batches = [batch.astype(np.int64) for batch in state["batches"]]
-        self._losses = {name: list(losses) for name, losses in state["losses"].items()}
-        self._features = list(state["features"])
+        self.steps = checked_count(state["steps"])
+        self._batches = [checked_indices(batch, (None,), self._n_images) for batch in state["batches"]]
+        self._losses = {name: self._checked_losses(losses) for name, losses in state["losses"].items()}
+        self._features = self._checked_features(state["features"])
+
+    def _checked_losses(self, kept: Tensor) -> list[Tensor]:
+        """One for every batch."""
+        if not self._batches:
+            raise ValueError("there are losses, but no batches")
+        return list(checked_rows(kept, (len(self._batches),)))
+
+    def _checked_features(self, kept: list[Tensor]) -> list[Tensor]:
+        """Those of every batch, or none: in the warm-up there are no clusters."""
+        if not kept:
+            return []
+        k = self._n_clusters if self._n_clusters is not None else kept[0].shape[1]
+        return [checked_rows(rows, (len(batch), k)) for rows, batch in zip(kept, self._batches, strict=True)]

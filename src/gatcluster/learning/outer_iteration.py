@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gatcluster.learning.batches import Indices, RandomBatches
+from gatcluster.learning.batches import Indices, RandomBatches, checked_count, checked_indices, checked_rows
 from gatcluster.learning.losses import Losses
 from gatcluster.learning.state import State
 
@@ -69,15 +69,26 @@ class Course:
     """Where Algorithm 1 stands: outer iterations that are over, and the one under way, if any.
 
     Args:
+        n_images: N.
+        n_clusters: k.
         batch_size: M.
         sub_batch: m₂.
         random: draws the orders of sub-batches.
         device: where the losses are.
     """
 
-    def __init__(self, batch_size: int, sub_batch: int, random: np.random.Generator, device: torch.device) -> None:
+    def __init__(
+        self,
+        n_images: int,
+        n_clusters: int,
+        batch_size: int,
+        sub_batch: int,
+        random: np.random.Generator,
+        device: torch.device,
+    ) -> None:
         self.finished = 0
         self.current: OuterIteration | None = None
+        self._n_images, self._n_clusters = n_images, n_clusters
         self._batch_size, self._sub_batch = batch_size, sub_batch
         self._random = random
         self._device = device
@@ -111,10 +122,19 @@ class Course:
 
     def restore(self, state: State) -> None:
         """Go on within step 2, with the targets in force."""
-        self.finished = int(state["finished"])
+        self.finished = checked_count(state["finished"])
         if (kept := state["current"]) is not None:
-            now = self.begin(kept["batch"], kept["label_features"], Targets(**kept["targets"]))
+            batch = checked_indices(kept["batch"], (self._batch_size,), self._n_images)
+            label_features = checked_rows(kept["label_features"], (self._batch_size, self._n_clusters))
+            now = self.begin(batch, label_features, self._checked_targets(**kept["targets"]))
             now.sub_batches.restore(kept["sub_batches"])
-            now.steps, now._sound = int(kept["steps"]), int(kept["sound"])
+            now.steps = checked_count(kept["steps"])
+            now._sound = checked_count(kept["sound"], most=now.steps)
             now._sums += kept["sums"].to(self._device)
             now.began -= float(kept["seconds"])
+
+    def _checked_targets(self, balanced: Any, sharpened: Any, assignments: Any, fell_back: Any) -> Targets:
+        shape = (self._batch_size, self._n_clusters)
+        if not isinstance(assignments, Tensor) or assignments.shape != shape[:1]:
+            raise ValueError(f"there are no cluster ids of {self._batch_size} images")
+        return Targets(checked_rows(balanced, shape), checked_rows(sharpened, shape), assignments, bool(fell_back))

@@ -57,8 +57,9 @@ class Trainer(Training):
         # What is added to the parts of the training goes on from where it was, if this is a resumed run.
         self.take_in(self.network, adam)
         batches = self.parts.add("batches", RandomBatches(n_images, settings.batch_size, self.random))
+        k, device = self.settings.n_clusters, self.fabric.device
         course = self.parts.add(
-            "course", Course(settings.batch_size, settings.sub_batch, self.random, self.fabric.device)
+            "course", Course(n_images, k, settings.batch_size, settings.sub_batch, self.random, device)
         )
 
         while True:
