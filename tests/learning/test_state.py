@@ -260,15 +260,6 @@ def refused_or_whole(chosen: Settings, state) -> bool:
     return False
 
 
-@pytest.fixture
-def _known_to_fast(monkeypatch):
-    """What `fast` has to tell its course and stages of the training, whether or not it does so yet."""
-    chosen = CASES["fast"]
-    monkeypatch.setattr(fast, "FastCourse", lambda *known: FastCourse(44, chosen.n_clusters, chosen.fast.rounds))
-    monkeypatch.setattr(fast, "FastStage", lambda budget, *known: FastStage(budget, 44, chosen.n_clusters))
-
-
-@pytest.mark.usefixtures("_known_to_fast")
 @pytest.mark.parametrize("name", ["paper", "fast"])
 def test_a_state_with_indices_out_of_range_is_refused_or_the_training_ends_well(name):
     keeper = Keeper()

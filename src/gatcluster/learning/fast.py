@@ -56,7 +56,8 @@ def learn_fast(training: Training) -> None:
     settings = training.settings.fast
     assert settings is not None
     learner = FastLearner(training, settings)
-    course = training.parts.add("course", FastCourse())  # a resumed run goes on in the stage in which it was
+    course = FastCourse(len(training.images), training.settings.n_clusters, settings.rounds)
+    training.parts.add("course", course)  # a resumed run goes on in the stage in which it was
     if not course.warmed_up:
         learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
         course.end_warm_up()
@@ -253,7 +254,7 @@ class FastLearner:
         """
         training, n_images = self.training, len(self.training.images)
         steps_per_record = max(1, training.settings.training.batch_size // self.n)
-        stage = training.parts.add("stage", FastStage(budget))
+        stage = training.parts.add("stage", FastStage(budget, n_images, training.settings.n_clusters))
         while stage.steps or not (stage.records and (budget.spent >= 1 or training.stopped)):  # at least once
             while stage.steps < steps_per_record and not (stage.steps and budget.spent >= 1):
                 stage.rate = full_rate * min(1.0, (stage.taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)

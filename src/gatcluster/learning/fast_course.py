@@ -34,7 +34,7 @@ class FastCourse:
         rounds: of the recipe.
     """
 
-    def __init__(self, n_images: int | None = None, n_clusters: int | None = None, rounds: int | None = None) -> None:
+    def __init__(self, n_images: int, n_clusters: int, rounds: int) -> None:
         self._n_images, self._n_clusters, self._rounds = n_images, n_clusters, rounds
         self.warmed_up = False
         self.round = 0
@@ -83,8 +83,6 @@ class FastCourse:
             self.cut = self._checked_cut(cut)
 
     def _checked_round(self, kept: int) -> int:
-        if self._rounds is None:
-            return checked_count(kept)
         # Beyond the last round no round would be the last one, and the training would never end.
         return checked_count(kept, most=self._rounds if self.over else self._rounds - 1)
 
@@ -117,7 +115,7 @@ class FastStage:
         n_clusters: k, likewise.
     """
 
-    def __init__(self, budget: StageBudget, n_images: int | None = None, n_clusters: int | None = None) -> None:
+    def __init__(self, budget: StageBudget, n_images: int, n_clusters: int) -> None:
         self.budget = budget
         self._n_images, self._n_clusters = n_images, n_clusters
         self.taken = 0  # steps
@@ -202,5 +200,5 @@ class FastStage:
         """Those of every batch, or none: in the warm-up there are no clusters."""
         if not kept:
             return []
-        k = self._n_clusters if self._n_clusters is not None else kept[0].shape[1]
+        k = self._n_clusters
         return [checked_rows(rows, (len(batch), k)) for rows, batch in zip(kept, self._batches, strict=True)]

@@ -150,7 +150,13 @@ class Training:
     def restore(self, state: State) -> None:
         """Go on from there."""
         self.history[:] = [Record(**record) for record in state["history"]]
-        self.clusters[:] = state["clusters"]
+        clusters = state["clusters"]
+        if (
+            clusters.shape != self.clusters.shape
+            or not ((clusters >= -1) & (clusters < self.settings.n_clusters)).all()
+        ):
+            raise ValueError("its clusters are not those of these images")
+        self.clusters[:] = clusters
         self._epochs = float(state["epochs"])
         self._relation_fallbacks = int(state["relation_fallbacks"])
         self._start = time.monotonic() - float(state["seconds"])
