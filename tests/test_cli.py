@@ -280,7 +280,11 @@ def test_a_tiny_time_budget_still_ends_in_a_whole_run(desk, gatcluster, minutes)
     [
         (["--recipe", "paper"], ("recipe",), "paper"),
         (["--preset", "cifar10", "--size", "16"], ("network", "preset"), "cifar10"),
-        (["--colour", "colour"], ("images", "grey"), False),
+        (["--colour", "grey"], ("images", "grey"), True),
+        (["--colour", "colour", "--recipe", "paper"], ("images", "grey"), False),
+        (["--precision", "32-true"], ("precision",), "32-true"),
+        (["--precision", "bf16-mixed"], ("precision",), "bf16-mixed"),
+        (["--learning-rate", "0.005"], ("training", "learning_rate"), 0.005),
         (["--augment", "none"], ("images", "augment"), "none"),
         (["--resize", "squash"], ("images", "resize"), "squash"),
         (["--batch-size", "10"], ("training", "batch_size"), 10),
