@@ -116,6 +116,7 @@ def test_a_disk_that_is_full_after_the_training_costs_nothing_of_it(source, tmp_
         full.setattr("gatcluster.workflow.contact_sheet", disk_full)
         with pytest.raises(InputError, match=r"No space left on device; `gatcluster fit --resume .*run` goes on"):
             fit_quickly(source, tmp_path / "run", epochs=1)
+    assert not (tmp_path / "run" / "config.json").exists()  # the run does not pass for whole
     resume_run(tmp_path / "run", PlainProgress())
     fit_quickly(source, tmp_path / "unbroken", epochs=1)
     for name in ("clusters.csv", "model.safetensors"):

@@ -171,8 +171,8 @@ def fit_images(
         if not issubclass(warning.category, ConvergenceWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     with named_write_errors(run.path):
-        run.write(result, images.names, source, images.skipped, source_format)
         write_bytes(run.path / CONTACT_SHEET, contact_sheet(images, result.label_features))
+        run.write(result, images.names, source, images.skipped, source_format)  # last: then the run counts as whole
     told = [str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)]
     told += lasting(result.history)
     page = None
