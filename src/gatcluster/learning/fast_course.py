@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gatcluster.learning.batches import Indices, checked_count, checked_indices, checked_rows
+from gatcluster.learning.batches import Indices
 from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.neighbours import Partition
+from gatcluster.learning.restored import checked_count, checked_indices, checked_rows
 from gatcluster.learning.state import State
 
 

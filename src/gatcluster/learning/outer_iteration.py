@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatcluster.learning.batches import Indices, RandomBatches, checked_count, checked_indices, checked_rows
+from gatcluster.learning.batches import Indices, RandomBatches
 from gatcluster.learning.losses import Losses
+from gatcluster.learning.restored import checked_count, checked_indices, checked_rows
 from gatcluster.learning.state import State
 
 
