@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -18,6 +19,8 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 
 from gatcluster.errors import InputError
 from gatcluster.estimator import GATCluster
@@ -37,6 +40,7 @@ from gatcluster.runs.untrusted import read_npz
 
 K = 3
 MUTATIONS = int(os.environ.get("GATCLUSTER_MUTATIONS", "2400"))
+SEED = int(os.environ.get("GATCLUSTER_SEED", "0"))
 _MOST_MEMORY = 600 << 20  # bytes beyond what the process has: what a single load may take at the very most
 
 # Values that are extreme, of another kind, or lead somewhere.
@@ -212,7 +216,20 @@ def little_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
-# Mutations.
+# Mutations. Hypothesis draws every choice of the mutator, and finds the simplest mutation that fails.
+
+DRAWS = st.randoms(use_true_random=False)
+
+
+def mutations(share: float = 1.0) -> settings:
+    """Of a test that mutates: as many examples as are asked for, the same ones every time."""
+    return settings(
+        max_examples=int(MUTATIONS * share),
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),  # fixtures are shared, and every test puts back what it changed
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as on Linux")
@@ -221,20 +238,27 @@ def test_a_mutated_run_loads_or_is_refused_and_nothing_else(whole, tmp_path):
     path = Path(shutil.copytree(whole, tmp_path / "run"))
     run = RunFolder(path)
     contents = {name: (whole / name).read_bytes() for name in READERS}
-    seed = int(os.environ.get("GATCLUSTER_SEED", "0"))
-    refused = 0
-    for number in range(MUTATIONS):
-        draw = random.Random(f"{seed}-{number}")
-        name = list(READERS)[number % len(READERS)]
-        mutate = mutated_bytes if draw.random() < 0.5 else DEEPER.get(name, mutated_bytes)
-        (path / name).write_bytes(mutate(contents[name], draw))
-        refused += check_refused_in_one_line(lambda reader=READERS[name]: reader(run), f"mutation {number} of {name}")
-        if number % 20 == 0:
-            check_refused_in_one_line(lambda: GATCluster.load(path), f"mutation {number} of {name}, load")
-            check_refused_in_one_line(lambda: run_facts(path), f"mutation {number} of {name}, info")
-            check_refused_in_one_line(lambda: write_report(run, None), f"mutation {number} of {name}, report")
-        (path / name).write_bytes(contents[name])
-    assert 0.4 * MUTATIONS < refused < MUTATIONS  # the mutator neither destroys everything nor nothing
+    refusals = []
+
+    @seed(SEED)
+    @mutations()
+    @given(st.sampled_from(list(READERS)), st.booleans(), DRAWS)
+    def check(name: str, is_deeper: bool, draw: random.Random) -> None:
+        mutate = DEEPER.get(name, mutated_bytes) if is_deeper else mutated_bytes
+        try:
+            (path / name).write_bytes(mutate(contents[name], draw))
+            refusals.append(check_refused_in_one_line(lambda: READERS[name](run), name))
+            if len(refusals) % 20 == 0:
+                check_refused_in_one_line(lambda: GATCluster.load(path), f"{name}, load")
+                check_refused_in_one_line(lambda: run_facts(path), f"{name}, info")
+                check_refused_in_one_line(lambda: write_report(run, None), f"{name}, report")
+        finally:
+            (path / name).write_bytes(contents[name])
+
+    check()
+    # As many as were asked for, and the mutator neither destroys everything nor nothing.
+    assert len(refusals) >= MUTATIONS
+    assert 0.4 * len(refusals) < sum(refusals) < len(refusals)
 
 
 def test_a_mutated_plan_is_read_or_refused_and_nothing_else(tmp_path, fit_result):
@@ -246,17 +270,27 @@ def test_a_mutated_plan_is_read_or_refused_and_nothing_else(tmp_path, fit_result
     assert plan.fingerprint == fingerprint(images)
     plan.write(tmp_path)
     content = (tmp_path / "resume.json").read_bytes()
-    refused = 0
-    for number in range(MUTATIONS // 8):
-        draw = random.Random(f"plan-{number}")
-        (tmp_path / "resume.json").write_bytes((mutated_json if number % 2 else mutated_bytes)(content, draw))
-        refused += check_refused_in_one_line(lambda: read_plan(tmp_path, lambda told: None), f"mutation {number}")
-    assert 0.3 * MUTATIONS // 8 < refused < MUTATIONS // 8
+    refusals = []
+
+    @seed(SEED)
+    @mutations(share=1 / 8)
+    @given(st.sampled_from((mutated_json, mutated_bytes)), DRAWS)
+    def check(mutate: Callable[[bytes, random.Random], bytes], draw: random.Random) -> None:
+        (tmp_path / "resume.json").write_bytes(mutate(content, draw))
+        refusals.append(check_refused_in_one_line(lambda: read_plan(tmp_path, lambda told: None), "the plan"))
+
+    check()
+    assert 0.3 * len(refusals) < sum(refusals) < len(refusals)
+
+
+def mutated_insides(content: bytes, random: random.Random) -> bytes:
+    """A checkpoint, in order, whose JSON inside is not."""
+    tensors = safetensors.numpy.load(content)
+    tree = mutated_json(tensors["json"].tobytes(), random)
+    return safetensors.numpy.save({**tensors, "json": np.frombuffer(tree, np.uint8)})
 
 
 def test_a_mutated_checkpoint_with_a_right_checksum_is_read_or_refused_and_nothing_else(tmp_path):
-    import hashlib
-
     def parts(kept: Any = None) -> Parts:
         all_parts = Parts(kept)
         all_parts.add("random", RandomState(np.random.default_rng(0), torch.Generator().manual_seed(0)))
@@ -272,22 +306,22 @@ def test_a_mutated_checkpoint_with_a_right_checksum_is_read_or_refused_and_nothi
     content = written.read_bytes()
     written.unlink()
     outcomes = set()
-    for number in range(MUTATIONS // 8):
-        draw = random.Random(f"checkpoint-{number}")
-        if number % 3 == 0:
-            changed = mutated_bytes(content, draw)
-        elif number % 3 == 1:
-            changed = mutated_header(content, draw)
-        else:  # the JSON inside
-            tensors = safetensors.numpy.load(content)
-            tree = mutated_json(tensors["json"].tobytes(), draw)
-            changed = safetensors.numpy.save({**tensors, "json": np.frombuffer(tree, np.uint8)})
+
+    @seed(SEED)
+    @mutations(share=1 / 8)
+    @given(st.sampled_from((mutated_bytes, mutated_header, mutated_insides)), DRAWS)
+    def check(mutate: Callable[[bytes, random.Random], bytes], draw: random.Random) -> None:
+        changed = mutate(content, draw)
         path = tmp_path / CHECKPOINTS / f"checkpoint-000001-{hashlib.sha256(changed).hexdigest()}.safetensors"
         path.write_bytes(changed)
         told: list[str] = []
-        refused = check_refused_in_one_line(lambda told=told: read(told), f"mutation {number}")
+        try:
+            refused = check_refused_in_one_line(lambda: read(told), "the checkpoint")
+        finally:
+            path.unlink(missing_ok=True)
         outcomes.add((refused, bool(told)))
-        path.unlink()
+
+    check()
     assert outcomes >= {(True, False), (False, True)}  # some do not fit, some are damaged and passed over
 
 
