@@ -127,6 +127,7 @@ VARIANTS: Final[dict[str, Variant]] = {
     "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),
     "fast-no-neighbours": Variant("no views of neighbours", changes={"fast": {"neighbour_share": 0.0}}),
     "fast-one-round": Variant("one round, not three", changes={"fast": {"rounds": 1}}),
+    "fast-no-whitening": Variant("embedding not whitened", changes={"fast": {"whitening": 0.0}}),
     "fast-one-cut": Variant(
         "one cut, not six",
         changes={"fast": {"neighbours": (_SINGLE_CUT_NEIGHBOURS,), "ridges": (_SINGLE_CUT_RIDGE,)}},

@@ -103,6 +103,7 @@ class FastSettings(_Strict):
     rounds: int = Field(default=3, ge=1, le=_MOST)  # of (partition the graph, learn it)
     refining_share: Share = 0.5  # of the learning rate, once clusters are learned
     temperature: Positive = 0.1
+    whitening: Share = 0.5  # of the embedding in which neighbours are looked for; 1: all directions are equally wide
     neighbours: tuple[Annotated[int, Field(ge=1, le=_MOST)], ...] = (
         15,
         20,

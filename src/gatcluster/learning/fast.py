@@ -32,10 +32,11 @@ from gatcluster.learning.neighbours import (
     nearest_neighbours,
     renumbered,
 )
-from gatcluster.learning.normalisation import refresh_statistics
+from gatcluster.learning.normalisation import STATISTICS_IMAGES, refresh_statistics
 from gatcluster.learning.revival import with_all_parts
 from gatcluster.learning.training import Training
 from gatcluster.learning.watch import check_finite
+from gatcluster.learning.whitening import whitened
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
 
@@ -155,10 +156,12 @@ class FastLearner:
         training.report_progress("neighbour graph")
         began = time.monotonic()
         refresh_statistics(training.network, training.images, training.settings)
-        embedding = infer(training.network, training.network.embedding, training.images, training.settings)
+        # Once training is over all images are looked at again, in 32 bits as here, for their clusters and the report.
+        look = (time.monotonic() - began) * max(1.0, len(training.images) / STATISTICS_IMAGES)
+        training.budget.keep_back(_LOOKS_AT_THE_END * look)
+        embedding = infer(training.network, self._embedding, training.images, training.settings)
         check_finite(embedding, "embeddings")
-        # Once training is over all images are looked at again, for their clusters and for the report.
-        training.budget.keep_back(_LOOKS_AT_THE_END * (time.monotonic() - began))
+        embedding = whitened(embedding, settings.whitening)
         landmarks = choose_landmarks(len(embedding), settings.landmarks, training.random)
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))
@@ -173,6 +176,11 @@ class FastLearner:
         else:
             partition = renumbered(partition, parts_before, k)
         return Cut(neighbours.indices[:, :_CLOSE_NEIGHBOURS].copy(), partition)
+
+    def _embedding(self, images: Tensor) -> Tensor:
+        """Embeddings (n, C) in the precision of training: neighbours are the same in 16 bits, and found sooner."""
+        with self.training.fabric.autocast():
+            return torch.as_tensor(self.training.network.embedding(images))
 
     def prime_heads(self, partition: Partition) -> None:
         """Teach the two heads the parts from stored image features, while the backbone stands still.

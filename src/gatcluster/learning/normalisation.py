@@ -18,7 +18,7 @@ from gatcluster.errors import InputError
 from gatcluster.model.inference import fitting_size, remember_size
 from gatcluster.model.network import GATNetwork
 
-_IMAGES = 2000
+STATISTICS_IMAGES = 2000  # that statistics are estimated from, at most
 _LEAST_BATCH = 32
 _LEAST_FITTING = 2  # where memory is short: of a single image there is no variance
 
@@ -43,7 +43,7 @@ def refresh_statistics(
     Raises:
         InputError: memory does not suffice even for two images.
     """
-    chosen = np.unique(np.linspace(0, len(images) - 1, _IMAGES).astype(np.int64))
+    chosen = np.unique(np.linspace(0, len(images) - 1, STATISTICS_IMAGES).astype(np.int64))
     wanted = max(settings.training.target_sub_batch, _LEAST_BATCH)
     size = max(_LEAST_FITTING, fitting_size(network, wanted))
     shrunk = False
