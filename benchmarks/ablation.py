@@ -22,7 +22,7 @@ from comparison.job import Job
 from comparison.jobs import run_jobs
 from comparison.results import read
 from comparison.sets import SETS
-from comparison.variants import ONLY_FOR_PHOTOS, VARIANTS
+from comparison.variants import VARIANTS, has_meaning
 from gatcluster.errors import InputError
 
 RESULTS = Path(__file__).parent / "results" / "ablation.jsonl"
@@ -44,7 +44,7 @@ def planned(options: argparse.Namespace) -> list[Job]:
             variants = [
                 variant
                 for variant in options.variants
-                if VARIANTS[variant].recipe == recipe and (SETS[name].in_colour or variant not in ONLY_FOR_PHOTOS)
+                if VARIANTS[variant].recipe == recipe and has_meaning(variant, SETS[name].in_colour)
             ]
             jobs += [
                 Job(

@@ -141,11 +141,17 @@ VARIANTS: Final[dict[str, Variant]] = {
     "fast-no-E": Variant("no L_E", changes={"loss_weights": {"entropy": 0.0}}),
     "fast-colour-swapped": Variant("colours kept where `auto` takes them, and the reverse", swaps_colour=True),
     "fast-no-geometry": Variant("images not moved, turned, cropped", changes={"images": {"geometry": 0.0}}),
+    "fast-no-strokes": Variant("strokes of glyphs as thick as they are", changes={"images": {"strokes": 0.0}}),
     "paper-full": Variant("`paper`, whole", "paper"),
     "paper-no-T": Variant("no L_T", "paper", changes={"loss_weights": {"transformation": 0.0}}),
     "paper-no-R": Variant("no L_R", "paper", changes={"loss_weights": {"relation": 0.0}}),
     "paper-no-A": Variant("no L_A", "paper", changes={"loss_weights": {"attention": 0.0}}),
     "paper-colour": Variant("colour", "paper", changes={"images": {"grey": False}}),
 }
-# These mean nothing where images have no colours, or are no photos.
-ONLY_FOR_PHOTOS: Final = ("fast-colour-swapped", "fast-full-size", "paper-colour")
+_ONLY_FOR_PHOTOS: Final = ("fast-colour-swapped", "fast-full-size", "paper-colour")
+_ONLY_FOR_GLYPHS: Final = ("fast-no-strokes",)
+
+
+def has_meaning(variant: str, in_colour: bool) -> bool:
+    """Whether a variant differs from the whole recipe on sets of photos, in colour, or of glyphs."""
+    return variant not in (_ONLY_FOR_GLYPHS if in_colour else _ONLY_FOR_PHOTOS)

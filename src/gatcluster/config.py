@@ -35,6 +35,7 @@ class ImageSettings(_Strict):
     grey: bool  # colour images become grey, after the colour jitter
     augment: Augment
     geometry: Share = 1.0  # how far images are moved by the transformations, relative to what ``augment`` allows
+    strokes: Share = 0.0  # how much thicker or thinner the transformations make them; 1 is a pixel on either side
     mean: float = Field(default=0.0, allow_inf_nan=False)  # lightness, subtracted so that padding is no dark frame
     resize: Resize = "crop"
     value_range: tuple[Finite, Finite] = (0.0, 1.0)  # what stands for black and white in arrays of floats

@@ -82,6 +82,7 @@ def prepare(
         grey=_is_grey(colour, recipe, known_preset, images),
         augment=kind,
         geometry=choose_geometry(images, kind) if augment == "auto" else 1.0,
+        strokes=1.0 if kind == "glyph" and recipe == "fast" else 0.0,
         mean=remembered(images.pixels, partial(mean_lightness, images), float),
         resize=resize,
         value_range=images.value_range,

@@ -58,7 +58,7 @@ def test_a_set_that_is_not_there_is_an_error_that_says_where(tmp_path):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variant_changes_something_but_the_whole_recipe(name):
     variant = VARIANTS[name]
-    form = ImageSettings(size=(32, 32), channels=3, grey=True, augment="photo")
+    form = ImageSettings(size=(32, 32), channels=3, grey=True, augment="photo", strokes=1.0)
     full = make_settings(
         n_clusters=10, n_images=100, images=form, seed=0, recipe=variant.recipe, epochs=1, precision="bf16-mixed"
     )

@@ -16,6 +16,7 @@ from gatcluster.data.augment import (
     Strength,
     apply_affine,
     apply_colour,
+    apply_strokes,
     backgrounds,
     colour_matrix,
     cover,
@@ -24,6 +25,7 @@ from gatcluster.data.augment import (
     random_affine,
     random_boxes,
     random_colour_change,
+    random_strokes,
     transform,
 )
 
@@ -229,6 +231,42 @@ def test_a_box_is_covered_by_the_background_of_its_image_as_a_pixel_loop_does():
                 inside = top <= (y + 0.5) / height < bottom and left <= (x + 0.5) / width < right
                 expected = backgrounds(images)[n, :, 0, 0] if inside else images[n, :, y, x]
                 assert torch.equal(result[n, :, y, x], expected)
+
+
+@pytest.mark.parametrize("amount", [-1.0, -0.3, 0.0, 0.5, 1.0])
+def test_strokes_go_towards_the_lightest_or_darkest_around_as_a_pixel_loop_does(amount):
+    images = torch.rand(3, 2, 5, 6, generator=torch.Generator().manual_seed(0))
+    amounts = torch.tensor([amount, 0.0, -amount])
+    found = apply_strokes(images, amounts)
+    for n, c, y, x in itertools.product(range(3), range(2), range(5), range(6)):
+        around = images[n, c, max(0, y - 1) : y + 2, max(0, x - 1) : x + 2]
+        goal = around.max() if amounts[n] > 0 else around.min()
+        expected = images[n, c, y, x] + amounts[n].abs() * (goal - images[n, c, y, x])
+        assert found[n, c, y, x] == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_a_white_stroke_of_one_pixel_becomes_three_wide_or_vanishes():
+    image = torch.zeros(1, 1, 5, 5)
+    image[..., 2] = 1
+    assert apply_strokes(image, torch.tensor([1.0]))[0, 0, 0].tolist() == [0, 1, 1, 1, 0]
+    assert apply_strokes(image, torch.tensor([-1.0])).sum() == 0
+
+
+def test_strokes_change_either_way_and_less_in_small_images():
+    large, small = (random_strokes(1000, 0.8, side, torch.Generator().manual_seed(0)) for side in (32, 7))
+    assert large.min() < -0.7 < 0.7 < large.max()
+    assert large.abs().max() <= 0.8
+    torch.testing.assert_close(small, large / 4)
+
+
+def test_without_strokes_nothing_more_is_drawn():
+    images = torch.rand(4, 1, 9, 9, generator=torch.Generator().manual_seed(0))
+    without, with_none, with_some = seeded(1), seeded(1), seeded(1)
+    found = transform(images, "glyph", True, without)
+    assert torch.equal(transform(images, "glyph", True, with_none, strokes=0.0), found)
+    assert not torch.equal(transform(images, "glyph", True, with_some, strokes=1.0), found)
+    assert torch.equal(without.get_state(), with_none.get_state())
+    assert not torch.equal(without.get_state(), with_some.get_state())
 
 
 def test_boxes_are_no_larger_than_asked_and_differ_from_image_to_image():

@@ -24,6 +24,8 @@ _COLOUR_AXES: Final = (
     (1 / math.sqrt(6), 1 / math.sqrt(6), -2 / math.sqrt(6)),
 )
 
+_STROKE_SIDE: Final = 28  # pixels: from this side on a stroke may grow by a whole pixel
+
 
 @dataclass(frozen=True)
 class Strength:
@@ -174,6 +176,23 @@ def backgrounds(images: Tensor) -> Tensor:
     return edges.median(dim=2).values[:, :, None, None]
 
 
+def random_strokes(n: int, strokes: float, side: int, generator: Generator) -> Tensor:
+    """Amounts (n,) for ``apply_strokes``, up to ``strokes`` either way; less in small images, where a pixel is much."""
+    reach = strokes * min(1.0, side / _STROKE_SIDE)
+    return (torch.rand(n, generator=generator, device=generator.device) * 2 - 1) * reach
+
+
+def apply_strokes(images: Tensor, amounts: Tensor) -> Tensor:
+    """Images (n, C, H, W) with light strokes thicker and dark ones thinner, by amounts (n,), or the reverse below 0.
+
+    At 1 each pixel is the lightest of the nine around it, at -1 the darkest; in between it goes part of the way.
+    """
+    amounts = amounts[:, None, None, None]
+    lightest = torch.nn.functional.max_pool2d(images, kernel_size=3, stride=1, padding=1)
+    darkest = -torch.nn.functional.max_pool2d(-images, kernel_size=3, stride=1, padding=1)
+    return images + amounts.abs() * (torch.where(amounts > 0, lightest, darkest) - images)
+
+
 def apply_colour(images: Tensor, change: ColourChange, grey: bool) -> Tensor:
     """The colours of images (n, C, H, W) changed; RGB becomes grey afterwards if asked. Other channels stay apart."""
     contrast, brightness = change.contrast[:, None, None, None], change.brightness[:, None, None, None]
@@ -200,6 +219,7 @@ def transform(
     generator: Generator,
     geometry: float = 1.0,
     size: tuple[int, int] | None = None,
+    strokes: float = 0.0,
 ) -> Tensor:
     """The random transformation T of images (n, C, H, W), ready for the network.
 
@@ -210,6 +230,7 @@ def transform(
         generator: draws all parameters, on the device of the images.
         geometry: how far images are moved, relative to what ``kind`` allows.
         size: height and width of the result, where they are not the images' own; not for kind "none".
+        strokes: how much thicker or thinner strokes become; 1 is a pixel on either side.
     """
     if kind == "none":
         return plain(images, grey)
@@ -219,6 +240,8 @@ def transform(
     matrices = random_affine(len(images), strength, generator)
     change = random_colour_change(len(images), strength, generator)
     images = apply_affine(images, matrices, strength.background_fill, size)
+    if strokes > 0:
+        images = apply_strokes(images, random_strokes(len(images), strokes, min(images.shape[2:]), generator))
     if strength.cutout > 0:
         images = cover(images, random_boxes(len(images), strength.cutout, generator))
     return apply_colour(images, change, grey)

@@ -105,7 +105,9 @@ class Training:
         """The images of ``indices``, each randomly transformed, on the device: (n, C, H, W), or of ``size``."""
         images = self.images.batch(indices).to(self.fabric.device)
         form = self.settings.images
-        transformed = transform(images, form.augment, form.grey, self.transformation_random, form.geometry, size)
+        transformed = transform(
+            images, form.augment, form.grey, self.transformation_random, form.geometry, size, form.strokes
+        )
         return transformed.contiguous(memory_format=torch.channels_last)
 
     def take_in(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> None:
