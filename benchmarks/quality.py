@@ -1,6 +1,7 @@
 """The quality benchmark: `fast`, `paper` and what a user would pick otherwise, under one time budget for each set.
 
     python benchmarks/quality.py --data DIR [--sets digits usps ...] [--seeds 0 1 2] [--methods fast kmeans ...]
+                                 [--minutes M | --share 0.25]
     python benchmarks/quality.py --table        # writes docs/results.md and its plot from what was measured
 
 DIR holds the data sets as their publishers give them: cifar-10-batches-bin/, mnist/ and fashion-mnist/ (idx files),
@@ -44,7 +45,7 @@ def planned(options: argparse.Namespace) -> list[Job]:
                     name,
                     method,
                     seed,
-                    minutes=options.minutes or chosen.minutes,
+                    minutes=options.minutes or options.share * chosen.minutes,
                     data=None if options.data is None else str(options.data.resolve()),
                     keeps_to_time=method in RECIPES,
                 )
@@ -70,7 +71,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=[*SETS], choices=[*SETS], metavar="SET")
     parser.add_argument("--seeds", nargs="+", type=int, help="by default 0 1 2, for the last two sets 0 1")
     parser.add_argument("--methods", nargs="+", default=[*QUALITY_METHODS], choices=QUALITY_METHODS, metavar="METHOD")
-    parser.add_argument("--minutes", type=float, help="another time budget than the sets have")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, help="another time budget than the sets have")
+    length.add_argument("--share", type=float, default=1.0, help="of the time budget that each set has")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where lines are added")
     parser.add_argument("--again", action="store_true", help="measure again what is there already")
     parser.add_argument("--table", action="store_true", help="measure nothing, write the table and the plot")

@@ -28,7 +28,7 @@ def verdicts(by_set: Mapping[str, Groups], longer: Mapping[str, Groups]) -> list
     """All demands, in order.
 
     Args:
-        by_set: the groups of each set under its own budget.
+        by_set: the groups of each set under its own budget, or under a shorter one.
         longer: the groups of sets whose aim may take longer, under the longest budget that counts.
     """
     judged = [verdict for name in SETS for verdict in _accuracy(name, by_set.get(name, {}), longer.get(name, {}))]
@@ -47,6 +47,8 @@ def _accuracy(name: str, groups: Groups, longer: Groups) -> list[Verdict]:
     seeds = f"{n} seeds" if n != 1 else "1 seed"
     if n < chosen.n_seeds:
         seeds += f" of {chosen.n_seeds}"
+    if fast.lines[0]["minutes"] < chosen.minutes:
+        seeds += f", {_minutes(fast)}"
     found = f"{scores} ({seeds})"
     enough = n >= chosen.n_seeds
     must_met = _reaches(scores.mean, chosen.must) if enough else None

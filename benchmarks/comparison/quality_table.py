@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from comparison.demands import Groups, verdicts
 from comparison.document import circumstances, table
@@ -23,26 +24,36 @@ def quality_text(lines: Sequence[Line], plot: Path, page: Path) -> str:
     lines = latest(lines)
     budgets = grouped(lines)
     names = [name for name in SETS if any(name == where[0] for where in budgets)]
-    own = {name: _own_budget(name, budgets) for name in names}
+    own = {name: within_budget(name, budgets) for name in names}
     longer = {name: _longest_budget_that_counts(name, budgets) for name in names}
     sections = [
         "### Demands\n\n" + _demand_table(own, longer),
         f"![ACC against seconds, one panel for each set]({os.path.relpath(plot, page.parent)})",
-        *(
-            _set_section(name, minutes, groups)
-            for name in names
-            for (other, (minutes, _, _)), groups in sorted(budgets.items(), key=lambda item: item[0][1][0] or 0)
-            if other == name
-        ),
+        *(_set_section(name, budgets) for name in names),
         "### Scores without labels\n\n" + _correlation_table(lines, names),
         "### How it was measured\n\n" + circumstances(lines),
     ]
     return "\n\n".join(sections)
 
 
-def _own_budget(name: str, budgets: Budgets) -> Groups:
-    """The groups of a set under the budget of the benchmark: no other counts for the demands."""
-    return budgets.get((name, (SETS[name].minutes, None, None)), {})
+def within_budget(name: str, budgets: Budgets) -> Groups:
+    """For each method the measurements on a set that count for the demands.
+
+    These are the ones under the budget of the set, or under the longest one below it that has more seeds: what is
+    reached in less time is reached.
+    """
+    found: dict[str, Group] = {}
+    for minutes, groups in _by_minutes(name, budgets):
+        for method, group in groups.items():
+            if minutes <= SETS[name].minutes and (method not in found or len(group.done) >= len(found[method].done)):
+                found[method] = group
+    return found
+
+
+def _by_minutes(name: str, budgets: Budgets) -> list[tuple[float, Groups]]:
+    """The groups of a set, the shortest budget first."""
+    own = [(where[1][0] or 0.0, groups) for where, groups in budgets.items() if where[0] == name]
+    return sorted(own, key=lambda item: item[0])
 
 
 def _longest_budget_that_counts(name: str, budgets: Budgets) -> Groups:
@@ -57,16 +68,19 @@ def _demand_table(own: Mapping[str, Groups], longer: Mapping[str, Groups]) -> st
     return table(("demand", "found", ""), rows, left=3)
 
 
-def _set_section(name: str, minutes: float, groups: Groups) -> str:
-    images = next((line["images"] for group in groups.values() for line in group.done), None)
-    heading = f"### {SETS[name].title}" + (f", {images:,} images" if images else "") + f", {minutes:g} minutes"
+def _set_section(name: str, budgets: Budgets) -> str:
+    """One table for a set: a row for each method and each budget it had."""
+    all_groups = _by_minutes(name, budgets)
+    groups = [(minutes, some[method]) for method in QUALITY_METHODS for minutes, some in all_groups if method in some]
+    images = next((line["images"] for _, group in groups for line in group.done), None)
+    heading = f"### {SETS[name].title}" + (f", {images:,} images" if images else "")
     best = {
-        score: max((found.mean for group in groups.values() if (found := group.spread(score))), default=None)
+        score: max((found.mean for _, group in groups if (found := group.spread(score))), default=None)
         for score in _SCORES
     }
-    header = ("method", "seeds", *_SCORES.values(), "least ACC", "seconds", "peak MB")
-    rows = [_row(groups[method], best, minutes) for method in QUALITY_METHODS if method in groups]
-    notes = _notes(groups)
+    header = ("method", "minutes", "seeds", *_SCORES.values(), "least ACC", "seconds", "peak MB")
+    rows = [_row(group, best, minutes) for minutes, group in groups]
+    notes = _notes([group for _, group in groups])
     return f"{heading}\n\n{table(header, rows)}" + (f"\n\n{notes}" if notes else "")
 
 
@@ -75,7 +89,7 @@ def _row(group: Group, best: Mapping[str, float | None], minutes: float) -> tupl
     if n == 0:
         stopped = any(line["status"] == OVER for line in group.lines)
         said = f"stopped after {minutes:g} min" if stopped else "failed"
-        return (title, "0", said, *[""] * 5)
+        return (title, f"{minutes:g}", "0", said, *[""] * 5)
     scores = []
     for score in _SCORES:
         found = group.spread(score)
@@ -88,34 +102,33 @@ def _row(group: Group, best: Mapping[str, float | None], minutes: float) -> tupl
     if seconds.deviation is not None:
         took += f" ± {seconds.deviation:.0f}" if seconds.mean >= 10 else f" ± {seconds.deviation:.1f}"
     memory = "" if peak is None else f"{peak.mean / 1e6:.0f}"
-    return (title, str(n), *scores, f"{accuracy.least:.3f}", took, memory)
+    return (title, f"{minutes:g}", str(n), *scores, f"{accuracy.least:.3f}", took, memory)
 
 
-def _notes(groups: Groups) -> str:
+def _notes(groups: Sequence[Group]) -> str:
     """What the rows do not say: errors, measurements stopped, methods that looked at a part of the images."""
     notes = []
-    for method in QUALITY_METHODS:
-        group = groups.get(method)
-        if group is None:
-            continue
+    for group in groups:
+        title = TITLES[group.method]
         for line in group.lines:
             if line["status"] == OVER and group.done:
-                notes.append(f"{TITLES[method]}, seed {line['seed']}: stopped, over the time.")
+                notes.append(f"{title}, seed {line['seed']}: stopped, over the time.")
             elif line["status"] not in (DONE, OVER):
-                notes.append(f"{TITLES[method]}, seed {line['seed']}: {line['error']}")
+                notes.append(f"{title}, seed {line['seed']}: {line['error']}")
         for line in group.done[:1]:
             fitted = line["details"].get("fitted_on")
             if fitted is not None and fitted < line["images"]:
-                notes.append(f"{TITLES[method]}: fitted on {fitted:,} images, drawn by the seed; the others follow.")
-    fast = groups["fast"].done if "fast" in groups else []
-    if fast:
-        chosen = fast[0]["details"]
-        height, width = chosen["size"]
-        colours = "grey" if chosen["grey"] else "channels as they are"
-        notes.append(
-            f"`auto` chose: {chosen['augment']}, geometry {chosen['geometry']:.2f}, {colours}, {height}x{width}."
-        )
-    return " ".join(notes)
+                notes.append(f"{title}: fitted on {fitted:,} images, drawn by the seed; the others follow.")
+    chosen = [line["details"] for group in groups if group.method == "fast" for line in group.done]
+    notes += [f"`auto` chose: {text}." for text in dict.fromkeys(map(_choices, chosen))]
+    return " ".join(dict.fromkeys(notes))
+
+
+def _choices(details: Mapping[str, Any]) -> str:
+    """What `auto` decided, in words."""
+    height, width = details["size"]
+    colours = "grey" if details["grey"] else "channels as they are"
+    return f"{details['augment']}, geometry {details['geometry']:.2f}, {colours}, {height}x{width}"
 
 
 def _correlation_table(lines: Sequence[Line], names: Sequence[str]) -> str:

@@ -182,7 +182,7 @@ RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
 _PAPER_OUTER_ITERATIONS: Final = 6000
 # ... and `fast` sees about so many images, but each of them at least and at most so often.
-_FAST_IMAGES: Final = 120_000
+_FAST_IMAGES: Final = 200_000
 _FAST_EPOCHS: Final = (10, 200)
 
 
