@@ -122,6 +122,7 @@ def heads_not_primed() -> Iterator[None]:
 VARIANTS: Final[dict[str, Variant]] = {
     "fast-full": Variant("`fast`, whole"),
     "fast-no-warm-up": Variant("no warm-up", changes={"fast": {"warm_up_share": 0.0}}),
+    "fast-short-warm-up": Variant("as short a warm-up as for glyphs", changes={"fast": {"warm_up_share": 0.55}}),
     "fast-32-bits": Variant("32 bits, whatever the processor", changes={"precision": "32-true"}),
     "fast-full-size": Variant("views of full size in the warm-up", changes={"fast": {"warm_up_scale": 1.0}}),
     "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),
@@ -148,7 +149,7 @@ VARIANTS: Final[dict[str, Variant]] = {
     "paper-no-A": Variant("no L_A", "paper", changes={"loss_weights": {"attention": 0.0}}),
     "paper-colour": Variant("colour", "paper", changes={"images": {"grey": False}}),
 }
-_ONLY_FOR_PHOTOS: Final = ("fast-colour-swapped", "fast-full-size", "paper-colour")
+_ONLY_FOR_PHOTOS: Final = ("fast-colour-swapped", "fast-full-size", "fast-short-warm-up", "paper-colour")
 _ONLY_FOR_GLYPHS: Final = ("fast-no-strokes",)
 
 

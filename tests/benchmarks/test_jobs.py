@@ -77,7 +77,7 @@ def test_a_second_run_measures_nothing_again(measured, capsys):
 def test_real_results_make_a_table(measured, tmp_path):
     _, results = measured
     text = quality_text(read(results), tmp_path / "images" / "quality.svg", tmp_path / "results.md")
-    assert "| Ward on pixels | 1 | " in text
+    assert "| Ward on pixels | 0.3 | 1 | " in text
 
 
 def test_a_failure_is_a_line_too(tmp_path, monkeypatch):
