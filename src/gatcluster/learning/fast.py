@@ -155,11 +155,13 @@ class FastLearner:
         training, settings = self.training, self.settings
         training.report_progress("neighbour graph")
         began = time.monotonic()
-        refresh_statistics(training.network, training.images, training.settings)
+        refresh_statistics(training.network, training.images, training.settings, training.note_action)
         # Once training is over all images are looked at again, in 32 bits as here, for their clusters and the report.
         look = (time.monotonic() - began) * max(1.0, len(training.images) / STATISTICS_IMAGES)
         training.budget.keep_back(_LOOKS_AT_THE_END * look)
-        embedding = infer(training.network, self._embedding, training.images, training.settings)
+        embedding = infer(
+            training.network, self._embedding, training.images, training.settings, tell=training.note_action
+        )
         check_finite(embedding, "embeddings")
         embedding = whitened(embedding, settings.whitening)
         landmarks = choose_landmarks(len(embedding), settings.landmarks, training.random)

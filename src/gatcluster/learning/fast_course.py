@@ -143,7 +143,7 @@ class FastStage:
         self.steps += 1
         self._batches.append(batch)
         for name, loss in step.parts_of_loss.items():
-            self._losses.setdefault(name, []).append(loss.detach())
+            self._losses.setdefault(name, []).append(loss.detach())  # not fetched from a GPU at every step
         if step.label_features is not None:
             self._features.append(step.label_features.detach().float().cpu())
 
@@ -158,7 +158,11 @@ class FastStage:
 
     def mean_losses(self) -> dict[str, float]:
         """Over these steps."""
-        return {name: float(torch.stack(losses).mean()) for name, losses in self._losses.items()}
+        return {name: float(losses.mean()) for name, losses in self._stacked_losses().items()}
+
+    def _stacked_losses(self) -> dict[str, Tensor]:
+        """Each kind as (steps,), on the CPU: those of a restored state are there already."""
+        return {name: torch.stack([loss.cpu() for loss in losses]) for name, losses in self._losses.items()}
 
     def label_features(self) -> Tensor | None:
         """Of these steps' images, transformed: (n, k); None in the warm-up."""
@@ -176,7 +180,7 @@ class FastStage:
             "seconds": time.monotonic() - self.began,
             "steps": self.steps,
             "batches": [batch.astype(np.int32) for batch in self._batches],
-            "losses": {name: torch.stack(losses) for name, losses in self._losses.items()},
+            "losses": self._stacked_losses(),
             "features": self._features,
         }
 
