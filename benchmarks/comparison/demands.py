@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from comparison.methods import QUALITY_METHODS
 from comparison.results import Group, Spread
 from comparison.sets import SETS
 
@@ -110,6 +111,7 @@ def _wins(by_set: Mapping[str, Groups]) -> Verdict:
     """A peer that was stopped at the limit has no clusters to show, and is beaten."""
     demand = f"`fast` beats every other method, by mean ACC, on at least {SETS_TO_WIN} of {len(SETS)} sets"
     won, lost = [], []
+    missing = set()
     for name, groups in by_set.items():
         ours = _of(groups, "fast")
         others = {method: _of(groups, method) for method in groups if method != "fast"}
@@ -120,13 +122,15 @@ def _wins(by_set: Mapping[str, Groups]) -> Verdict:
             lost.append(f"{SETS[name].title} (behind {', '.join(better)})")
         else:
             won.append(SETS[name].title)
+            missing |= {method for method in QUALITY_METHODS if method not in groups}
     if not won and not lost:
         return Verdict(demand, "not measured", None)
     found = f"on {len(won)}: {', '.join(won) or 'none'}" + (f"; not on {', '.join(lost)}" if lost else "")
-    if len(won) >= SETS_TO_WIN:
-        return Verdict(demand, found, True)
-    still_open = len(SETS) - len(won) - len(lost)
-    return Verdict(demand, found, None if len(won) + still_open >= SETS_TO_WIN else False)
+    if missing:
+        found += f"; not everywhere measured: {', '.join(sorted(missing))}"
+    if len(lost) > len(SETS) - SETS_TO_WIN:
+        return Verdict(demand, found, False)
+    return Verdict(demand, found, True if len(won) >= SETS_TO_WIN and not missing else None)
 
 
 def _of(groups: Groups, method: str) -> Spread | None:
