@@ -67,10 +67,11 @@ if not whole:
 before = _status("VmRSS")
 in_step_1 = []
 def targets(*args):
-    in_step_1.append(_status("VmHWM"))
     found = trainer.paper_targets(*args)
-    _give_back()
-    _forget_peak()  # from here on the peak is that of step 2
+    in_step_1.append(_status("VmHWM"))
+    if not whole:
+        _give_back()
+        _forget_peak()  # from here on the peak is that of step 2
     return found
 training = settings.training
 per_epoch = batch // training.sub_batch

@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from gatcluster.choices import Recipe
-from gatcluster.config import Settings, checked_settings
+from gatcluster.config import FAST_WARM_UP_SHARE, Settings, checked_settings
 from gatcluster.learning import fast, neighbours
 from gatcluster.learning.fit import fit
 from gatcluster.prepare import prepare
@@ -122,7 +122,9 @@ def heads_not_primed() -> Iterator[None]:
 VARIANTS: Final[dict[str, Variant]] = {
     "fast-full": Variant("`fast`, whole"),
     "fast-no-warm-up": Variant("no warm-up", changes={"fast": {"warm_up_share": 0.0}}),
-    "fast-short-warm-up": Variant("as short a warm-up as for glyphs", changes={"fast": {"warm_up_share": 0.55}}),
+    "fast-short-warm-up": Variant(
+        "as short a warm-up as for glyphs", changes={"fast": {"warm_up_share": FAST_WARM_UP_SHARE["glyph"]}}
+    ),
     "fast-32-bits": Variant("32 bits, whatever the processor", changes={"precision": "32-true"}),
     "fast-full-size": Variant("views of full size in the warm-up", changes={"fast": {"warm_up_scale": 1.0}}),
     "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),

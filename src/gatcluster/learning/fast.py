@@ -180,7 +180,7 @@ class FastLearner:
         return Cut(neighbours.indices[:, :_CLOSE_NEIGHBOURS].copy(), partition)
 
     def _embedding(self, images: Tensor) -> Tensor:
-        """Embeddings (n, C) in the precision of training: neighbours are the same in 16 bits, and found sooner."""
+        """Embeddings (n, C) in the precision of training: it does to find neighbours, and may take less time."""
         with self.training.fabric.autocast():
             return torch.as_tensor(self.training.network.embedding(images))
 
