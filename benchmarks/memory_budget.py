@@ -1,7 +1,8 @@
 """Peak resident memory by image size, batch M and sub-batch m₂; and a budget, kept where one step could not.
 
     python benchmarks/memory_budget.py [--sizes 32 96 192 384] [--batches 1000 4000 6000] [--sub-batch 32]
-                                       [--pixels 294912 589824 884736] [--budget 2GB] [--budget-size 192] [--threads 2]
+                                       [--pixels 1179648 2359296 3538944] [--budget 2GB] [--budget-size 192]
+                                       [--threads 2]
 
 Each case is a process of its own that runs recipe `paper` for one outer iteration, of which step 2 takes only some
 steps: its peak does not depend on how many. Images are of random pixels, in a file that is mapped, and their number is
@@ -191,7 +192,7 @@ def main() -> None:
         "--pixels",
         type=int,
         nargs="*",
-        default=[294_912, 589_824, 884_736],  # 2, 4 and 6 images of 384x384; 288, 576 and 864 of 32x32
+        default=[1_179_648, 2_359_296, 3_538_944],  # 8, 16 and 24 images of 384x384; 1152, 2304 and 3456 of 32x32
         help="of all images of a sub-batch, for linearity in m2 x pixels",
     )
     parser.add_argument("--budget", default="2GB", help="for the last table; - leaves it out")
