@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gatcluster import Callback, ConvergenceWarning, GATCluster, InputError, LossWeights
 from gatcluster.evaluation.label_free import information_score
+from gatcluster.evaluation.metrics import clustering_accuracy
 
 # Most tests train for two epochs: what they ask does not depend on how good the clusters are.
 pytestmark = pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")
@@ -255,9 +256,9 @@ def test_a_preset_of_the_paper_is_trained_and_brings_files_to_its_size(photos):
 def test_colour_decides_whether_the_network_sees_colours(photos):
     shapes = {
         colour: next(quick(colour=colour, epochs=1).fit(photos).network_.parameters()).shape[1]
-        for colour in ("auto", "grey", "colour")
+        for colour in ("auto", "grey", "colour", "ink")
     }
-    assert shapes == {"auto": 3, "grey": 1, "colour": 3}
+    assert shapes == {"auto": 3, "grey": 1, "colour": 3, "ink": 1}
 
 
 def test_dark_and_light_images_are_told_apart():
@@ -266,6 +267,31 @@ def test_dark_and_light_images_are_told_apart():
 
 
 # --- what it gives ---
+
+
+def drawings_in_any_colours(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bars, frames and discs of any pen on any paper, (n, 16, 16, 3), and which is which, (n,)."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[:16, :16]
+    kinds = np.arange(n) % 3
+    images = np.empty((n, 16, 16, 3), np.uint8)
+    for image, kind in zip(images, kinds, strict=True):
+        across, down = (np.abs(axis - random.uniform(6, 9)) / random.uniform(0.8, 1.2) for axis in (x, y))
+        bar, frame = np.maximum(across - 1.5, down - 5), np.abs(np.maximum(across, down) - 4) - 1
+        outside = (bar, frame, np.hypot(across, down) - 4)[kind]  # how many pixels from the nearest ink
+        paper = random.integers(0, 256, 3)
+        pen = (paper + random.integers(80, 177, 3)) % 256
+        image[:] = paper + (pen - paper) * (0.5 - outside).clip(0, 1)[..., None]
+    return images, kinds
+
+
+def test_drawings_are_told_apart_whatever_their_colours_and_their_paper():
+    images, kinds = drawings_in_any_colours(300, seed=0)
+    model = GATCluster(3, epochs=12, random_state=0).fit(images)
+    assert model.settings_.images.ink
+    assert clustering_accuracy(kinds, model.labels_) > 0.95
+    others, kinds_of_others = drawings_in_any_colours(60, seed=1)
+    assert clustering_accuracy(kinds_of_others, model.predict(others)) > 0.95
 
 
 def test_predict_on_the_training_images_gives_labels(fitted):

@@ -184,6 +184,18 @@ def test_the_transformations_suit_the_images_unless_chosen():
     assert prepared(glyphs, augment="none")[1].images.augment == "none"
 
 
+def test_fast_sees_ink_where_colours_are_arbitrary_unless_told_otherwise():
+    drawings = np.broadcast_to(noise(100, 1, 1, 3), (100, 16, 16, 3)).copy()
+    drawings[:, 5:11, 7:9] = noise(100, 1, 1, 3)
+    form = prepared(drawings)[1].images
+    assert (form.ink, form.augment, form.channels, form.network_channels) == (True, "glyph", 3, 1)
+    assert form.mean == pytest.approx(12 / 256, abs=0.01)  # of the ink, not of the colours
+    assert prepared(drawings, augment="photo")[1].images.augment == "photo"
+    for choices in ({"colour": "colour"}, {"colour": "grey"}, {"recipe": "paper"}, {"preset": "cifar10"}):
+        assert not prepared(np.repeat(np.repeat(drawings, 2, 1), 2, 2), **choices)[1].images.ink
+    assert prepared(noise(20, 16, 16, 3), colour="ink", recipe="paper")[1].images.network_channels == 1
+
+
 # One-row images.
 
 

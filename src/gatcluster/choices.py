@@ -10,7 +10,7 @@ Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 PrecisionOrAuto = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 Augment = Literal["photo", "glyph", "none"]
 AugmentOrAuto = Literal["auto", "photo", "glyph", "none"]
-Colour = Literal["auto", "grey", "colour"]
+Colour = Literal["auto", "grey", "colour", "ink"]
 Resize = Literal["crop", "squash"]
 Format = Literal[
     "folder",

@@ -79,7 +79,9 @@ def fit(
     seed: Seed = 0,
     device: Annotated[Device, typer.Option(help="Where to train.")] = "auto",
     augment: Annotated[AugmentOrAuto, typer.Option(help="What clusters are blind to; glyph does not mirror.")] = "auto",
-    colour: Annotated[Colour, typer.Option(help="Whether the network sees colours; auto: in fast, yes.")] = "auto",
+    colour: Annotated[
+        Colour, typer.Option(help="Whether the network sees colours; auto: in fast, if they tell anything.")
+    ] = "auto",
     precision: Annotated[
         PrecisionOrAuto, typer.Option(help="Of the training; auto: 16 bits in --recipe fast on CPUs made for it.")
     ] = "auto",

@@ -33,6 +33,7 @@ class ImageSettings(_Strict):
     size: tuple[Side, Side]  # height, width
     channels: int = Field(ge=1, le=512)
     grey: bool  # colour images become grey, after the colour jitter
+    ink: bool = False  # a pixel is how far it is from the colour of its paper, in one channel
     augment: Augment
     geometry: Share = 1.0  # how far images are moved by the transformations, relative to what ``augment`` allows
     strokes: Share = 0.0  # how much thicker or thinner the transformations make them; 1 is a pixel on either side
@@ -43,7 +44,7 @@ class ImageSettings(_Strict):
     @property
     def network_channels(self) -> int:
         """Channels of the network's input."""
-        return 1 if self.grey and self.channels == 3 else self.channels
+        return 1 if self.ink or (self.grey and self.channels == 3) else self.channels
 
 
 class NetworkSettings(_Strict):

@@ -75,8 +75,9 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     augment : {"auto", "photo", "glyph", "none"}, default="auto"
         The random transformations to which clusters shall be blind. "glyph" does not mirror. "auto" looks at the
         pixels.
-    colour : {"auto", "grey", "colour"}, default="auto"
-        Whether the network sees colours. "auto" keeps them in "fast" if there are any; in "paper", and with a preset,
+    colour : {"auto", "grey", "colour", "ink"}, default="auto"
+        Whether the network sees colours. "ink" is how far each pixel is from the colour of its paper. In "fast", "auto"
+        is ink for drawings in any colours on any paper, else colours if there are any; in "paper", and with a preset,
         it takes them away, as in the paper, except for the dog presets.
     resize : {"crop", "squash"}, default="crop"
         How image files reach their size: cut to the middle, or all of the image with its shape changed.
@@ -351,7 +352,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             device=settings.device,
             random_state=settings.seed,
             augment=settings.images.augment,
-            colour="grey" if settings.images.grey else "colour",
+            colour="ink" if settings.images.ink else "grey" if settings.images.grey else "colour",
             resize=settings.images.resize,
             batch_size=settings.training.batch_size,
             sub_batch=settings.training.sub_batch,

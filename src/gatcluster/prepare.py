@@ -11,7 +11,14 @@ from typing import Any, get_args
 
 from gatcluster.choices import Augment, AugmentOrAuto, Colour, Format, Recipe, Resize
 from gatcluster.config import ImageSettings, LossWeights, Preset, Settings, check_choices, find_preset, make_settings
-from gatcluster.data.auto import choose_augment, choose_geometry, is_colourless, mean_lightness
+from gatcluster.data.auto import (
+    choose_augment,
+    choose_geometry,
+    has_arbitrary_colours,
+    is_colourless,
+    mean_ink,
+    mean_lightness,
+)
 from gatcluster.data.cache import OnProgress
 from gatcluster.data.detect import check_format
 from gatcluster.data.formats.torch_dataset import is_dataset
@@ -75,15 +82,17 @@ def prepare(
     n_bytes = None if memory is None else parsed_memory(memory)
     with nullcontext() if n_bytes is None else workers_within(n_bytes):
         images = read_images(source, size, resize=resize, on_progress=on_progress, format=format)
-    kind: Augment = remembered(images.pixels, partial(choose_augment, images), str) if augment == "auto" else augment
+    as_ink = _is_ink(colour, recipe, known_preset, images)
+    kind = _kind(augment, as_ink, images)
     form = ImageSettings(
         size=images.size,
         channels=images.channels,
         grey=_is_grey(colour, recipe, known_preset, images),
+        ink=as_ink,
         augment=kind,
-        geometry=choose_geometry(images, kind) if augment == "auto" else 1.0,
+        geometry=choose_geometry(images, kind, as_ink) if augment == "auto" else 1.0,
         strokes=1.0 if kind == "glyph" and recipe == "fast" else 0.0,
-        mean=remembered(images.pixels, partial(mean_lightness, images), float),
+        mean=remembered(images.pixels, partial(mean_ink if as_ink else mean_lightness, images), float),
         resize=resize,
         value_range=images.value_range,
     )
@@ -138,6 +147,22 @@ def _height_and_width(size: ImageSize) -> tuple[int, int] | None:
 def _check_choice(name: str, choice: Any, choices: tuple[str, ...]) -> None:
     if choice not in choices:
         raise InputError(f"unknown {name} '{choice}'; give one of: {', '.join(choices)}")
+
+
+def _is_ink(colour: Colour, recipe: Recipe, preset: Preset | None, images: ImageSet) -> bool:
+    """Whether the network sees ink: as asked for, and in `fast` where colours are arbitrary."""
+    if colour != "auto" or preset is not None or recipe == "paper":
+        return colour == "ink"
+    arbitrary: bool = remembered(images.pixels, partial(has_arbitrary_colours, images), bool)
+    return arbitrary
+
+
+def _kind(augment: AugmentOrAuto, as_ink: bool, images: ImageSet) -> Augment:
+    """The transformations: as asked for, those of glyphs where ink is seen, or what suits the pixels."""
+    if augment != "auto":
+        return augment
+    kind: Augment = "glyph" if as_ink else remembered(images.pixels, partial(choose_augment, images), str)
+    return kind
 
 
 def _is_grey(colour: Colour, recipe: Recipe, preset: Preset | None, images: ImageSet) -> bool:

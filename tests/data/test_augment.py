@@ -17,7 +17,6 @@ from gatcluster.data.augment import (
     apply_affine,
     apply_colour,
     apply_strokes,
-    backgrounds,
     colour_matrix,
     cover,
     gentler,
@@ -28,6 +27,7 @@ from gatcluster.data.augment import (
     random_strokes,
     transform,
 )
+from gatcluster.data.ink import backgrounds, ink
 
 LUMA = (0.299, 0.587, 0.114)
 KINDS = ("photo", "glyph", "none")
@@ -128,15 +128,6 @@ def test_ink_on_white_paper_stays_on_white_paper():
     image[..., 3:5, 3:5] = 0
     away = torch.tensor([[[1.0, 0.0, 5.0], [0.0, 1.0, 5.0]]])
     assert torch.allclose(apply_affine(image, away, background_fill=True), torch.ones(1, 3, 8, 8))
-
-
-def test_the_background_is_the_median_of_the_edge_and_one_for_each_channel():
-    images = torch.zeros(2, 2, 5, 5)
-    images[0, 0] = 0.3
-    images[0, 0, 1:4, 1:4] = 0.9  # the inside does not count
-    images[0, 0, 0, :3] = 1.0  # nor does a minority of the edge
-    images[1, 1] = 0.6
-    assert torch.allclose(backgrounds(images)[:, :, 0, 0], torch.tensor([[0.3, 0.0], [0.0, 0.6]]))
 
 
 @pytest.mark.parametrize("background_fill", [False, True])
@@ -413,6 +404,15 @@ def test_plain_images_are_untouched_or_grey_by_lightness():
     assert torch.allclose(plain(images, grey=True), expected[:, None], atol=1e-6)
     for channels in (1, 2, 5):
         assert plain(random_images(channels=channels), grey=True).shape[1] == channels
+
+
+def test_ink_is_seen_plain_and_transformed_in_place_of_colours():
+    images = random_images()
+    assert torch.equal(plain(images, grey=False, as_ink=True), ink(images))
+    assert torch.equal(transform(images, "none", False, seeded(), as_ink=True), ink(images))
+    transformed = transform(images, "glyph", False, seeded(), as_ink=True)
+    assert torch.equal(transformed, transform(ink(images), "glyph", False, seeded()))
+    assert transformed.shape[1] == 1
 
 
 def test_plain_white_is_white():

@@ -6,7 +6,16 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from sklearn.datasets import load_digits
 
-from gatcluster.data.auto import choose_augment, choose_geometry, colourfulness, mean_lightness, paper_share
+from gatcluster.data.auto import (
+    choose_augment,
+    choose_geometry,
+    colourfulness,
+    grouping,
+    has_arbitrary_colours,
+    mean_ink,
+    mean_lightness,
+    paper_share,
+)
 from gatcluster.data.images import ImageSet
 
 RANDOM = np.random.default_rng(0)
@@ -128,3 +137,71 @@ def test_identical_and_single_images_leave_a_geometry_to_use():
 
 def test_mean_lightness_is_over_all_pixels():
     assert mean_lightness(image_set(np.array([[[[0], [255]]], [[[255], [255]]]], np.uint8))) == pytest.approx(0.75)
+
+
+def squares(papers: np.ndarray, pens: np.ndarray, noise: float = 0) -> ImageSet:
+    """A square of each pen (n, C), somewhere on each paper (n, C), with noise of a standard deviation."""
+    pixels = np.repeat(np.repeat(papers[:, None, None].astype(float), 20, axis=1), 20, axis=2)
+    for image, pen in zip(pixels, pens, strict=True):
+        top, left = RANDOM.integers(2, 10, 2)
+        image[top : top + 8, left : left + 8] = pen
+    return image_set((pixels + RANDOM.normal(0, noise, pixels.shape)).clip(0, 255).astype(np.uint8))
+
+
+def any_colours(n: int = 200, channels: int = 3) -> np.ndarray:
+    return RANDOM.integers(0, 256, (n, channels))
+
+
+@pytest.mark.parametrize("noise", [0, 15])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_any_colours_on_any_paper_are_arbitrary(noise, channels):
+    assert has_arbitrary_colours(squares(any_colours(channels=channels), any_colours(channels=channels), noise))
+
+
+def test_one_pen_on_any_paper_is_arbitrary_too():
+    assert has_arbitrary_colours(squares(any_colours(), np.zeros((200, 3))))
+
+
+def test_colours_that_form_groups_may_be_what_tells_kinds_apart():
+    paints = np.array([[220, 40, 40], [40, 200, 60], [50, 70, 220], [230, 210, 50]])[RANDOM.integers(0, 4, 200)]
+    assert not has_arbitrary_colours(squares(any_colours(), paints + RANDOM.integers(-15, 16, (200, 3))))
+
+
+@pytest.mark.parametrize("paper", [0, 128, 255])
+def test_on_paper_that_is_always_the_same_colours_may_matter(paper):
+    assert not has_arbitrary_colours(squares(np.full((200, 3), paper), any_colours()))
+
+
+def test_images_without_a_flat_border_have_no_paper():
+    assert not has_arbitrary_colours(image_set(RANDOM.integers(0, 256, (200, 16, 16, 3), dtype=np.uint8)))
+    slopes = np.linspace(0, 1, 16)[None, :, None, None] * RANDOM.random((200, 1, 1, 3)) * np.ones((1, 1, 16, 1))
+    assert not has_arbitrary_colours(image_set(slopes.astype(np.float32)))
+
+
+def test_of_few_images_or_of_single_rows_nothing_is_said_about_colours():
+    assert not has_arbitrary_colours(squares(any_colours(30), any_colours(30)))
+    assert not has_arbitrary_colours(image_set(RANDOM.random((200, 1, 20, 1), dtype=np.float32)))
+
+
+def test_points_in_tight_groups_are_told_from_points_spread_evenly():
+    generator = torch.Generator().manual_seed(0)
+    even = torch.rand(500, 3, generator=generator)
+    corners = torch.randint(0, 2, (500, 3), generator=generator) + 0.02 * even
+    assert grouping(even) == pytest.approx(0.5, abs=0.05)
+    assert grouping(corners) > 0.9
+    assert grouping(torch.zeros(50, 3)) == 0.5
+
+
+def test_grouping_of_points_on_a_line_by_hand():
+    # The nearest neighbours are 1 apart; a place drawn evenly from [0, 10] is on average 1/4 from the nearest of 11.
+    assert grouping(torch.arange(11.0)[:, None]) == pytest.approx(0.25 / 1.25, abs=0.02)
+
+
+def test_geometry_and_mean_of_ink_do_not_depend_on_colours():
+    upright, leaning = bars(np.zeros(300)), bars(RANDOM.uniform(-25, 25, 300))
+    for shapes, expected in ((upright, 0.25), (leaning, 1.0)):
+        shares = shapes.pixels / 255
+        papers, pens = any_colours(300)[:, None, None], any_colours(300)[:, None, None]
+        coloured = image_set((papers + (pens - papers) * shares).astype(np.uint8))
+        assert choose_geometry(coloured, "glyph", as_ink=True) == expected
+        assert mean_ink(coloured) == pytest.approx(float(shares.mean()), abs=0.03)

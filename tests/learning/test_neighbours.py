@@ -1,5 +1,6 @@
 """The neighbour graph and its cuts: against brute force, and on graphs whose parts are known beforehand."""
 
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -362,19 +363,42 @@ def test_a_handful_of_images_is_partitioned(n, k):
 
 def test_landmarks_are_all_images_or_a_random_few():
     random = np.random.default_rng(0)
-    assert neighbours_module.choose_landmarks(5, 5, random).tolist() == [0, 1, 2, 3, 4]
-    few = neighbours_module.choose_landmarks(1000, 50, random)
+    assert neighbours_module.choose_landmarks(random_embedding(5), 2, 5, random).tolist() == [0, 1, 2, 3, 4]
+    many = random_embedding(1000)
+    few = neighbours_module.choose_landmarks(many, 2, 50, random)
     assert len(few) == 50
     assert (np.diff(few) > 0).all()
     assert few.max() < 1000
-    assert not np.array_equal(few, neighbours_module.choose_landmarks(1000, 50, random))
+    assert not np.array_equal(few, neighbours_module.choose_landmarks(many, 2, 50, random))
+
+
+def test_of_copies_one_is_a_landmark_unless_hardly_anything_else_is_there():
+    five = random_embedding(5)
+    copies = five[[0, 1, 0, 2, 1, 3, 4, 4]] * torch.tensor([1.0, 1, 3, 1, 1 + 1e-6, 1, 1, 1])[:, None]
+    choose = partial(neighbours_module.choose_landmarks, copies, random=np.random.default_rng(0))
+    assert choose(n_clusters=4, most=100).tolist() == [0, 1, 3, 5, 6]
+    assert set(choose(n_clusters=2, most=3)) < {0, 1, 3, 5, 6}
+    assert choose(n_clusters=5, most=100).tolist() == list(range(8))
+
+
+def test_copies_of_images_do_not_take_them_out_of_their_clusters():
+    embedding, labels = blobs((60, 50, 70), spread=0.15)
+    counts = np.where(np.arange(180) % 4 == 0, 30, 1)  # more copies than the graph has neighbours
+    copied, kinds = embedding[np.repeat(np.arange(180), counts)], np.repeat(labels, counts)
+    accuracies = []
+    for landmarks in (neighbours_module.choose_landmarks(copied, 3, 10_000, np.random.default_rng(0)), None):
+        found = nearest_neighbours(copied, 12, landmarks)
+        partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
+        accuracies.append(clustering_accuracy(kinds, partition.parts))
+    assert accuracies[0] == 1
+    assert accuracies[1] < 0.7
 
 
 @settings(deadline=None, max_examples=30)
 @given(n=st.integers(6, 40), n_landmarks=st.integers(3, 6), seed=st.integers(0, 10_000))
 def test_neighbours_among_landmarks_are_those_of_brute_force(n, n_landmarks, seed):
     embedding = random_embedding(n, seed=seed)
-    landmarks = neighbours_module.choose_landmarks(n, n_landmarks, np.random.default_rng(seed))
+    landmarks = neighbours_module.choose_landmarks(embedding, 2, n_landmarks, np.random.default_rng(seed))
     found = nearest_neighbours(embedding, 2, landmarks)
     unit = torch.nn.functional.normalize(embedding, dim=1).numpy()
     for i in range(n):
@@ -396,7 +420,7 @@ def test_with_all_images_as_landmarks_nothing_changes():
 
 def test_images_that_are_no_landmarks_follow_their_neighbours():
     embedding, labels = blobs((300, 200, 250), spread=0.15)
-    landmarks = neighbours_module.choose_landmarks(750, 150, np.random.default_rng(1))
+    landmarks = neighbours_module.choose_landmarks(embedding, 3, 150, np.random.default_rng(1))
     found = nearest_neighbours(embedding, 20, landmarks)
     partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
     assert clustering_accuracy(labels, partition.parts) == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
-from gatcluster.learning.normalisation import refresh_statistics
+from gatcluster.learning.normalisation import STATISTICS_IMAGES, mixed_sample, refresh_statistics
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, build_network
 
@@ -56,7 +58,7 @@ def prepared(bars, paper_settings):
 
 def expected_of(prepared, size: int) -> list[torch.Tensor]:
     _, images, settings = prepared
-    return means_over_batches(build_network(settings), images.batch(slice(None)), size)
+    return means_over_batches(build_network(settings), images.batch(mixed_sample(len(images))), size)
 
 
 def test_statistics_are_means_over_batches_and_the_network_is_left_as_it_was(prepared):
@@ -65,6 +67,29 @@ def test_statistics_are_means_over_batches_and_the_network_is_left_as_it_was(pre
     torch.testing.assert_close(statistics(network), expected_of(prepared, 32))
     assert not network.training
     assert {layer.momentum for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)} == {0.1}
+
+
+@pytest.mark.parametrize("n_images", [1, 40, 70_000])
+def test_the_sample_is_of_all_parts_of_the_set_and_so_is_every_part_of_the_sample(n_images):
+    sample = mixed_sample(n_images)
+    assert len(set(sample)) == len(sample) == min(n_images, STATISTICS_IMAGES)
+    assert {sample.min(), sample.max()} == {0, n_images - 1}
+    if len(sample) == STATISTICS_IMAGES:
+        for batch in sample.reshape(-1, 500):  # a folder of one kind after the other, each a tenth
+            assert np.bincount(batch * 10 // n_images, minlength=10).min() > 25
+
+
+def test_statistics_of_images_that_come_kind_by_kind_are_those_of_all_together(paper_settings):
+    pixels = np.zeros((64, 8, 8, 1), np.uint8)
+    pixels[32:] = 255
+    settings = paper_settings(n_images=64, training={"target_sub_batch": 32})
+    network = build_network(settings)
+    images = ImageSet(pixels, [str(i) for i in range(64)])
+    refresh_statistics(network, images, settings)
+    together = means_over_batches(build_network(settings), images.batch(slice(None)), 64)
+    torch.testing.assert_close(statistics(network)[:2], together[:2], rtol=0.2, atol=0.05)
+    apart = means_over_batches(build_network(settings), images.batch(slice(None)), 32)
+    assert float(apart[1].sum()) < 0.7 * float(together[1].sum())  # what the statistics would be, kind by kind
 
 
 def test_out_of_memory_begins_anew_with_half_the_images_says_so_once_and_remembers(prepared, monkeypatch):
@@ -105,5 +130,5 @@ def test_a_single_image_that_is_left_over_is_left_out(prepared, bars):
     network, _, settings = prepared
     images = bars(33)
     refresh_statistics(network, images, settings)
-    expected = means_over_batches(build_network(settings), images.batch(slice(32)), 32)
+    expected = means_over_batches(build_network(settings), images.batch(mixed_sample(33)[:32]), 32)
     torch.testing.assert_close(statistics(network), expected)

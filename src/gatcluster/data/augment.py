@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from gatcluster.choices import Augment
+from gatcluster.data.ink import backgrounds, ink
 
 # Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 _LUMA: Final = (0.299, 0.587, 0.114)
@@ -170,12 +171,6 @@ def cover(images: Tensor, boxes: Tensor) -> Tensor:
     return torch.where(covered, backgrounds(images), images)
 
 
-def backgrounds(images: Tensor) -> Tensor:
-    """The background of each image (n, C, H, W): the median of its outermost pixels, (n, C, 1, 1)."""
-    edges = torch.cat([images[:, :, 0], images[:, :, -1], images[:, :, :, 0], images[:, :, :, -1]], dim=2)
-    return edges.median(dim=2).values[:, :, None, None]
-
-
 def random_strokes(n: int, strokes: float, side: int, generator: Generator) -> Tensor:
     """Amounts (n,) for ``apply_strokes``, up to ``strokes`` either way; less in small images, where a pixel is much."""
     reach = strokes * min(1.0, side / _STROKE_SIDE)
@@ -205,8 +200,10 @@ def apply_colour(images: Tensor, change: ColourChange, grey: bool) -> Tensor:
     return ((images - mean) * contrast + mean + brightness).clamp(0, 1)
 
 
-def plain(images: Tensor, grey: bool) -> Tensor:
+def plain(images: Tensor, grey: bool, as_ink: bool = False) -> Tensor:
     """Images (n, C, H, W) as the network sees them when nothing is random."""
+    if as_ink:
+        return ink(images)
     if grey and images.shape[1] == 3:
         return torch.einsum("c,nchw->nhw", images.new_tensor(_LUMA), images)[:, None]
     return images
@@ -220,6 +217,7 @@ def transform(
     geometry: float = 1.0,
     size: tuple[int, int] | None = None,
     strokes: float = 0.0,
+    as_ink: bool = False,
 ) -> Tensor:
     """The random transformation T of images (n, C, H, W), ready for the network.
 
@@ -231,9 +229,12 @@ def transform(
         geometry: how far images are moved, relative to what ``kind`` allows.
         size: height and width of the result, where they are not the images' own; not for kind "none".
         strokes: how much thicker or thinner strokes become; 1 is a pixel on either side.
+        as_ink: whether the network sees how far each pixel is from its paper, and no colours.
     """
     if kind == "none":
-        return plain(images, grey)
+        return plain(images, grey, as_ink)
+    if as_ink:
+        images = ink(images)
     strength = gentler(STRENGTHS[kind], geometry)
     if grey or images.shape[1] != 3:
         strength = replace(strength, fading=0.0)

@@ -6,17 +6,29 @@ import math
 
 import numpy as np
 import torch
+from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from gatcluster.choices import Augment
-from gatcluster.data.augment import apply_affine, backgrounds, plain
+from gatcluster.data.augment import apply_affine, plain
 from gatcluster.data.images import ImageSet
+from gatcluster.data.ink import backgrounds, edges, ink
 
 _SAMPLE = 2000
 # A glyph (a letter, a digit, a symbol, a silhouette) is ink on paper: this share of its pixels is paper.
 _PAPER_SHARE = 0.3
 _PAPER_TOLERANCE = 0.08
 _COLOURLESS = 0.02
+
+# Paper of any colour: flat once noise is averaged away, and another from image to image.
+_NOISE = 3  # pixels a side
+_CALM_PAPER_TOLERANCE = 0.06
+_FLAT_SHARE = 0.7  # of the outermost pixels of most images
+_VARIED_PAPER = 0.1  # standard deviation of its colour
+_GROUPED = 0.75  # from here on colours form groups: evenly spread ones have 0.5, four colours of paint 0.9
+_PROBES = 500
+_LEAST_IMAGES = 40  # of fewer, nothing is said about their colours
+_TINY = 1e-9
 
 _TURN = math.radians(10)
 _THUMBNAIL = 16
@@ -44,7 +56,56 @@ def is_colourless(images: ImageSet) -> bool:
     return colourfulness(_sample(images)) <= _COLOURLESS
 
 
-def choose_geometry(images: ImageSet, kind: Augment) -> float:
+def has_arbitrary_colours(images: ImageSet) -> bool:
+    """Whether images are drawn in any colour on paper of any colour, so that colours tell nothing.
+
+    The paper of most images is flat, its colour is another from image to image, and the colours of the ink fall into
+    no groups. Photos have no flat border; where kinds have colours of their own, these form groups.
+    """
+    if min(images.size) == 1 or len(images) < _LEAST_IMAGES:
+        return False
+    sample = _sample(images)
+    calm = _without_noise(sample)
+    paper = backgrounds(calm)
+    is_flat = float(_paper_share_of_edge(calm, paper).median()) > _FLAT_SHARE
+    is_varied = float(paper.std(dim=0).mean()) > _VARIED_PAPER
+    return is_flat and is_varied and grouping(_ink_colours(sample)) < _GROUPED
+
+
+def grouping(points: Tensor) -> float:
+    """How much points (n, d) keep to groups: 0.5 where they lie evenly in their box, near 1 in tight groups.
+
+    The distance from places drawn evenly to the nearest point, as a share of that and the distance between a point and
+    its nearest (after Hopkins and Skellam, "A new method for determining the type of distribution of plant
+    individuals", 1954).
+    """
+    known = points.double().numpy()
+    search = NearestNeighbors(n_neighbors=2).fit(known)
+    places = np.random.default_rng(0).uniform(known.min(axis=0), known.max(axis=0), (_PROBES, known.shape[1]))
+    from_places = search.kneighbors(places, n_neighbors=1)[0].mean()
+    from_points = search.kneighbors(known)[0][:, 1].mean()
+    return float((from_places + _TINY) / (from_places + from_points + 2 * _TINY))
+
+
+def _without_noise(images: Tensor) -> Tensor:
+    edge = _NOISE // 2
+    padded = torch.nn.functional.pad(images, (edge, edge, edge, edge), mode="replicate")
+    return torch.nn.functional.avg_pool2d(padded, _NOISE, stride=1)
+
+
+def _paper_share_of_edge(images: Tensor, paper: Tensor) -> Tensor:
+    """The share of the outermost pixels that have the paper's colour, (n,)."""
+    differs = (edges(images) - paper[:, :, :, 0]).abs().amax(dim=1)  # (n, 2H + 2W)
+    return (differs < _CALM_PAPER_TOLERANCE).float().mean(dim=1)
+
+
+def _ink_colours(images: Tensor) -> Tensor:
+    """The mean colour of each image, (n, C), in which a pixel counts the more the farther it is from the paper."""
+    weights = ink(images).square()
+    return (images * weights).sum(dim=(2, 3)) / weights.sum(dim=(2, 3)).clamp_min(_TINY)
+
+
+def choose_geometry(images: ImageSet, kind: Augment, as_ink: bool = False) -> float:
     """How far glyphs may be moved and turned, relative to the most that suits any: 0.25 to 1.
 
     Where an image that is turned by ten degrees is much farther from all other images than it was before (clothes,
@@ -53,7 +114,7 @@ def choose_geometry(images: ImageSet, kind: Augment) -> float:
     """
     if kind != "glyph":
         return 1.0
-    foreignness = turn_foreignness(plain(_sample(images), grey=True))
+    foreignness = turn_foreignness(plain(_sample(images), grey=True, as_ink=as_ink))
     return float(np.clip((_FOREIGN - foreignness) / _FOREIGN_SPAN, 0.25, 1.0))
 
 
@@ -87,6 +148,11 @@ def _distance_to_others(images: Tensor, others: Tensor) -> Tensor:
 def mean_lightness(images: ImageSet) -> float:
     """The mean over all pixels and channels of a sample."""
     return float(_sample(images).mean())
+
+
+def mean_ink(images: ImageSet) -> float:
+    """The mean over all pixels of a sample, seen as ink."""
+    return float(ink(_sample(images)).mean())
 
 
 def colourfulness(images: Tensor) -> float:

@@ -164,10 +164,10 @@ class FastLearner:
         )
         check_finite(embedding, "embeddings")
         embedding = whitened(embedding, settings.whitening)
-        landmarks = choose_landmarks(len(embedding), settings.landmarks, training.random)
+        k = training.settings.n_clusters
+        landmarks = choose_landmarks(embedding, k, settings.landmarks, training.random)
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))
-        k = training.settings.n_clusters
         partition = agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed, landmarks)
         if training.settings.watch:
             partition, revived = with_all_parts(partition, embedding, k, seed)

@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 _TINY = 1e-12
+_SAME = 1e-3  # unit vectors that agree to this in every direction are those of one image
 _SIMILARITIES_AT_A_TIME = 2**23  # 32 MB of them
 _LEAST_NEIGHBOURS = 3
 _SCALE_NEIGHBOUR = 7  # the distance to the seventh neighbour is the scale of an image's surroundings
@@ -43,9 +44,33 @@ class Partition(NamedTuple):
     confidence: NDArray[np.float32]  # (N,), 0 where the surroundings are split evenly, 1 where they are all in one part
 
 
-def choose_landmarks(n_images: int, most: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """The images that a graph is made of, in rising order: all, or of many a random ``most``."""
-    return np.arange(n_images) if n_images <= most else np.sort(random.permutation(n_images)[:most])
+def choose_landmarks(embedding: Tensor, n_clusters: int, most: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """The images that a graph is made of, in rising order: all that differ, or of many a random ``most``.
+
+    Copies of an image would have only each other for neighbours, and be cut off from all others like them. They follow
+    the one that stands for them. Where not even ``n_clusters`` images differ, all are landmarks.
+
+    Args:
+        embedding: (N, d).
+        n_clusters: k.
+        most: how many landmarks there may be.
+        random: draws them.
+    """
+    landmarks = distinct_rows(embedding)
+    if len(landmarks) <= n_clusters:
+        landmarks = np.arange(len(embedding))
+    return landmarks if len(landmarks) <= most else np.sort(random.permutation(landmarks)[:most])
+
+
+def distinct_rows(embedding: Tensor) -> NDArray[np.int64]:
+    """The first of each direction among the rows of an embedding (N, d), in rising order.
+
+    >>> distinct_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 1.0], [1.0, 0.1]])).tolist()
+    [0, 1, 4]
+    """
+    directions = torch.nn.functional.normalize(embedding, dim=1)
+    steps = (directions / _SAME).round().to(torch.int16).numpy()
+    return np.sort(np.unique(steps, axis=0, return_index=True)[1])
 
 
 def nearest_neighbours(embedding: Tensor, n_neighbours: int, landmarks: NDArray[np.int64] | None = None) -> Neighbours:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gatcluster.config import Settings
+from gatcluster.config import ImageSettings, Settings
 from gatcluster.data.augment import plain
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
@@ -43,12 +43,12 @@ def refresh_statistics(
     Raises:
         InputError: memory does not suffice even for two images.
     """
-    chosen = np.unique(np.linspace(0, len(images) - 1, STATISTICS_IMAGES).astype(np.int64))
+    chosen = mixed_sample(len(images))
     wanted = max(settings.training.target_sub_batch, _LEAST_BATCH)
     size = max(_LEAST_FITTING, fitting_size(network, wanted))
     shrunk = False
     with _plain_means(network):
-        while not _estimated(network, images, chosen, size, settings.images.grey):
+        while not _estimated(network, images, chosen, size, settings.images):
             if size == _LEAST_FITTING:
                 raise InputError(
                     f"the device has too little memory even for {_LEAST_FITTING} images at a time: give a smaller size"
@@ -57,6 +57,15 @@ def refresh_statistics(
             remember_size(network, size)
     if shrunk:
         tell(f"out of memory: images are looked at {size} at a time, for batch normalisation, too")
+
+
+def mixed_sample(n_images: int) -> NDArray[np.int64]:
+    """Up to 2,000 images, evenly spaced, in no order: in a folder, images of one kind often follow each other.
+
+    A batch of a single kind would vary less than all images do, and its statistics would fit that kind alone.
+    """
+    chosen = np.unique(np.linspace(0, n_images - 1, STATISTICS_IMAGES).astype(np.int64))
+    return np.random.default_rng(0).permutation(chosen)
 
 
 def _layers(network: GATNetwork) -> list[nn.BatchNorm2d]:
@@ -80,7 +89,9 @@ def _plain_means(network: GATNetwork) -> Iterator[None]:
             layer.momentum = momentum
 
 
-def _estimated(network: GATNetwork, images: ImageSet, chosen: NDArray[np.int64], size: int, grey: bool) -> bool:
+def _estimated(
+    network: GATNetwork, images: ImageSet, chosen: NDArray[np.int64], size: int, form: ImageSettings
+) -> bool:
     """Whether the chosen images went through, so many at a time; from the beginning, so that all batches are alike."""
     for layer in _layers(network):
         layer.reset_running_stats()
@@ -88,7 +99,8 @@ def _estimated(network: GATNetwork, images: ImageSet, chosen: NDArray[np.int64],
     try:
         with torch.no_grad():
             for start in range(0, max(1, len(chosen) - 1), size):  # a single image that is left over is left out
-                network(plain(images.batch(chosen[start : start + size]).to(device), grey))
+                batch = images.batch(chosen[start : start + size]).to(device)
+                network(plain(batch, form.grey, form.ink))
     except torch.OutOfMemoryError:
         return False  # and not tried again within the handler: the error holds on to what was computed
     return True

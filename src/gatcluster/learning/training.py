@@ -106,7 +106,7 @@ class Training:
         images = self.images.batch(indices).to(self.fabric.device)
         form = self.settings.images
         transformed = transform(
-            images, form.augment, form.grey, self.transformation_random, form.geometry, size, form.strokes
+            images, form.augment, form.grey, self.transformation_random, form.geometry, size, form.strokes, form.ink
         )
         return transformed.contiguous(memory_format=torch.channels_last)
 

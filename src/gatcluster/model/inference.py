@@ -59,7 +59,7 @@ def infer(
     if indices is None:
         indices = np.arange(len(images))
     device = next(network.parameters()).device
-    m1 = fitting_size(network, settings.training.target_sub_batch)
+    form, m1 = settings.images, fitting_size(network, settings.training.target_sub_batch)
     was_training = network.training
     network.eval()  # batch normalisation by running statistics: an image's result depends on that image alone
     result: Tensor | None = None
@@ -68,7 +68,8 @@ def infer(
         while at < len(indices):
             try:
                 with torch.inference_mode():
-                    part = function(plain(images.batch(indices[at : at + m1]).to(device), settings.images.grey))
+                    batch = images.batch(indices[at : at + m1]).to(device)
+                    part = function(plain(batch, form.grey, form.ink))
             except torch.OutOfMemoryError:
                 if m1 == 1:
                     raise InputError(
