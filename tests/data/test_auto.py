@@ -10,11 +10,12 @@ from gatcluster.data.auto import (
     choose_augment,
     choose_geometry,
     colourfulness,
-    grouping,
+    count_groups,
     has_arbitrary_colours,
     mean_ink,
     mean_lightness,
     paper_share,
+    unevenness,
 )
 from gatcluster.data.images import ImageSet
 
@@ -167,9 +168,32 @@ def test_colours_that_form_groups_may_be_what_tells_kinds_apart():
     assert not has_arbitrary_colours(squares(any_colours(), paints + RANDOM.integers(-15, 16, (200, 3))))
 
 
+def hues(n: int) -> np.ndarray:
+    """Saturated colours of any hue, (n, 3)."""
+    turns = (RANDOM.random((n, 1)) + np.array([0, 1 / 3, 2 / 3])) % 1
+    return (255 * (np.abs(turns * 6 - 3) - 1).clip(0, 1)).round()
+
+
+def test_any_hue_on_any_paper_is_arbitrary_too():
+    assert has_arbitrary_colours(squares(any_colours(), hues(200)))
+
+
+def test_black_or_white_on_any_grey_is_arbitrary():
+    greys = any_colours(channels=1)
+    assert has_arbitrary_colours(squares(greys, np.where(greys > 127, 0, 255)))
+
+
 @pytest.mark.parametrize("paper", [0, 128, 255])
-def test_on_paper_that_is_always_the_same_colours_may_matter(paper):
-    assert not has_arbitrary_colours(squares(np.full((200, 3), paper), any_colours()))
+def test_on_one_paper_pens_of_all_colours_alike_are_arbitrary(paper):
+    papers = np.full((200, 3), paper)
+    assert has_arbitrary_colours(squares(papers, any_colours()))
+    assert not has_arbitrary_colours(squares(papers, hues(200)))
+    mostly_brown = np.array([120, 80, 40]) + RANDOM.normal(0, 12, (200, 3)) * RANDOM.exponential(1, (200, 1))
+    assert not has_arbitrary_colours(squares(papers, mostly_brown))
+
+
+def test_grey_pens_on_one_paper_keep_their_lightness():
+    assert not has_arbitrary_colours(squares(np.zeros((200, 1)), any_colours(channels=1)))
 
 
 def test_images_without_a_flat_border_have_no_paper():
@@ -187,14 +211,21 @@ def test_points_in_tight_groups_are_told_from_points_spread_evenly():
     generator = torch.Generator().manual_seed(0)
     even = torch.rand(500, 3, generator=generator)
     corners = torch.randint(0, 2, (500, 3), generator=generator) + 0.02 * even
-    assert grouping(even) == pytest.approx(0.5, abs=0.05)
-    assert grouping(corners) > 0.9
-    assert grouping(torch.zeros(50, 3)) == 0.5
+    assert unevenness(even) == pytest.approx(0.5, abs=0.05)
+    assert unevenness(corners) > 0.9
+    assert unevenness(torch.zeros(50, 3)) == 0.5
+    assert (count_groups(even), count_groups(corners), count_groups(torch.zeros(50, 3))) == (1, 8, 1)
 
 
-def test_grouping_of_points_on_a_line_by_hand():
+def test_unevenness_of_points_on_a_line_by_hand():
     # The nearest neighbours are 1 apart; a place drawn evenly from [0, 10] is on average 1/4 from the nearest of 11.
-    assert grouping(torch.arange(11.0)[:, None]) == pytest.approx(0.25 / 1.25, abs=0.02)
+    assert unevenness(torch.arange(11.0)[:, None]) == pytest.approx(0.25 / 1.25, abs=0.02)
+
+
+def test_a_few_points_far_from_all_others_are_no_group():
+    points = torch.cat([torch.arange(100.0), torch.tensor([500.0, 501.0, 900.0])])[:, None]
+    assert count_groups(points) == 1
+    assert count_groups(torch.cat([points, points + 5000])) == 2
 
 
 def test_geometry_and_mean_of_ink_do_not_depend_on_colours():

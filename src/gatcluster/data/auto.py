@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
@@ -24,9 +25,11 @@ _COLOURLESS = 0.02
 _NOISE = 3  # pixels a side
 _CALM_PAPER_TOLERANCE = 0.06
 _FLAT_SHARE = 0.7  # of the outermost pixels of most images
-_VARIED_PAPER = 0.1  # standard deviation of its colour
-_GROUPED = 0.75  # from here on colours form groups: evenly spread ones have 0.5, four colours of paint 0.9
+_VARIED = 0.1  # standard deviation of a colour from image to image
+_UNEVEN = 0.65  # from here on; colours drawn evenly have 0.5, those of photos 0.9
 _PROBES = 500
+_APART = 10  # times the usual distance from a point to the next
+_GROUP_SHARE = 0.05
 _LEAST_IMAGES = 40  # of fewer, nothing is said about their colours
 _TINY = 1e-9
 
@@ -57,23 +60,38 @@ def is_colourless(images: ImageSet) -> bool:
 
 
 def has_arbitrary_colours(images: ImageSet) -> bool:
-    """Whether images are drawn in any colour on paper of any colour, so that colours tell nothing.
+    """Whether images are drawings whose colours tell nothing, so that only the ink is worth seeing.
 
-    The paper of most images is flat, its colour is another from image to image, and the colours of the ink fall into
-    no groups. Photos have no flat border; where kinds have colours of their own, these form groups.
+    The paper of most images is flat. Then either its colour is another from image to image, and the pens fall into no
+    groups: kinds that have colours of their own would be groups. Or the paper is the same, but the pens are of all
+    colours alike. Photos have no flat border.
     """
     if min(images.size) == 1 or len(images) < _LEAST_IMAGES:
         return False
     sample = _sample(images)
     calm = _without_noise(sample)
     paper = backgrounds(calm)
-    is_flat = float(_paper_share_of_edge(calm, paper).median()) > _FLAT_SHARE
-    is_varied = float(paper.std(dim=0).mean()) > _VARIED_PAPER
-    return is_flat and is_varied and grouping(_ink_colours(sample)) < _GROUPED
+    if float(_paper_share_of_edge(calm, paper).median()) <= _FLAT_SHARE:
+        return False
+    is_coloured, pens = colourfulness(sample) > _COLOURLESS, _pen_colours(sample)
+    if _spread(paper[:, :, 0, 0]) > _VARIED:
+        return not is_coloured or count_groups(pens) < 2
+    return is_coloured and _spread(pens) > _VARIED and unevenness(pens) < _UNEVEN
 
 
-def grouping(points: Tensor) -> float:
-    """How much points (n, d) keep to groups: 0.5 where they lie evenly in their box, near 1 in tight groups.
+def count_groups(points: Tensor) -> int:
+    """How many groups points (n, d) form: sets of at least a twentieth of them, far apart from all others.
+
+    >>> count_groups(torch.tensor([0.0, 0.01, 0.02, 0.03, 0.9, 0.91, 0.92])[:, None])
+    2
+    """
+    joins = linkage(points.double().numpy(), "single")  # the distances at which groups meet are in the third column
+    groups = fcluster(joins, _APART * max(float(np.median(joins[:, 2])), _TINY), "distance")
+    return int((np.bincount(groups) >= _GROUP_SHARE * len(points)).sum())
+
+
+def unevenness(points: Tensor) -> float:
+    """How far points (n, d) are from being spread evenly in their box: 0.5 where they are, near 1 in tight groups.
 
     The distance from places drawn evenly to the nearest point, as a share of that and the distance between a point and
     its nearest (after Hopkins and Skellam, "A new method for determining the type of distribution of plant
@@ -85,6 +103,11 @@ def grouping(points: Tensor) -> float:
     from_places = search.kneighbors(places, n_neighbors=1)[0].mean()
     from_points = search.kneighbors(known)[0][:, 1].mean()
     return float((from_places + _TINY) / (from_places + from_points + 2 * _TINY))
+
+
+def _spread(colours: Tensor) -> float:
+    """The standard deviation of colours (n, C) from image to image, mean over the channels."""
+    return float(colours.std(dim=0).mean())
 
 
 def _without_noise(images: Tensor) -> Tensor:
@@ -99,7 +122,7 @@ def _paper_share_of_edge(images: Tensor, paper: Tensor) -> Tensor:
     return (differs < _CALM_PAPER_TOLERANCE).float().mean(dim=1)
 
 
-def _ink_colours(images: Tensor) -> Tensor:
+def _pen_colours(images: Tensor) -> Tensor:
     """The mean colour of each image, (n, C), in which a pixel counts the more the farther it is from the paper."""
     weights = ink(images).square()
     return (images * weights).sum(dim=(2, 3)) / weights.sum(dim=(2, 3)).clamp_min(_TINY)
