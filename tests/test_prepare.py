@@ -17,6 +17,10 @@ from gatcluster.prepare import prepare, read_like
 RANDOM = np.random.default_rng(0)
 
 
+BAR = Image.new("L", (32, 32))
+BAR.paste(255, (13, 4, 19, 18))
+
+
 def noise(*shape: int) -> np.ndarray:
     return RANDOM.integers(0, 256, shape, dtype=np.uint8)
 
@@ -194,6 +198,21 @@ def test_fast_sees_ink_where_colours_are_arbitrary_unless_told_otherwise():
     for choices in ({"colour": "colour"}, {"colour": "grey"}, {"recipe": "paper"}, {"preset": "cifar10"}):
         assert not prepared(np.repeat(np.repeat(drawings, 2, 1), 2, 2), **choices)[1].images.ink
     assert prepared(noise(20, 16, 16, 3), colour="ink", recipe="paper")[1].images.network_channels == 1
+
+
+def test_glyphs_without_an_upright_are_turned_by_any_angle_in_fast_unless_transformations_are_chosen():
+    turned = np.stack(
+        [np.asarray(BAR.rotate(angle, Image.Resampling.BILINEAR)) for angle in RANDOM.uniform(0, 360, 300)]
+    )
+    upright = np.stack([np.asarray(BAR.rotate(angle, Image.Resampling.BILINEAR)) for angle in RANDOM.normal(0, 5, 300)])
+    assert prepared(turned)[1].images.any_turn
+    assert not prepared(upright)[1].images.any_turn
+    assert not prepared(turned, recipe="paper")[1].images.any_turn
+    assert not prepared(turned, augment="glyph")[1].images.any_turn
+    papers, pens = noise(300, 1, 1, 3).astype(int), noise(300, 1, 1, 3).astype(int)
+    coloured = (papers + (pens - papers) * (turned / 255)[..., None]).astype(np.uint8)
+    form = prepared(coloured)[1].images
+    assert (form.ink, form.any_turn) == (True, True)
 
 
 # One-row images.

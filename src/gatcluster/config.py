@@ -36,6 +36,7 @@ class ImageSettings(_Strict):
     ink: bool = False  # a pixel is how far it is from the colour of its paper, in one channel
     augment: Augment
     geometry: Share = 1.0  # how far images are moved by the transformations, relative to what ``augment`` allows
+    any_turn: bool = False  # the transformations turn images by any angle: they have no upright
     strokes: Share = 0.0  # how much thicker or thinner the transformations make them; 1 is a pixel on either side
     mean: float = Field(default=0.0, allow_inf_nan=False)  # lightness, subtracted so that padding is no dark frame
     resize: Resize = "crop"

@@ -16,6 +16,8 @@ from gatcluster.data.auto import (
     choose_geometry,
     has_arbitrary_colours,
     is_colourless,
+    may_be_turned,
+    may_be_turned_as_ink,
     mean_ink,
     mean_lightness,
 )
@@ -91,6 +93,7 @@ def prepare(
         ink=as_ink,
         augment=kind,
         geometry=choose_geometry(images, kind, as_ink) if augment == "auto" else 1.0,
+        any_turn=augment == "auto" and recipe == "fast" and kind == "glyph" and _may_be_turned(images, as_ink),
         strokes=1.0 if kind == "glyph" and recipe == "fast" else 0.0,
         mean=remembered(images.pixels, partial(mean_ink if as_ink else mean_lightness, images), float),
         resize=resize,
@@ -163,6 +166,11 @@ def _kind(augment: AugmentOrAuto, as_ink: bool, images: ImageSet) -> Augment:
         return augment
     kind: Augment = "glyph" if as_ink else remembered(images.pixels, partial(choose_augment, images), str)
     return kind
+
+
+def _may_be_turned(images: ImageSet, as_ink: bool) -> bool:
+    may: bool = remembered(images.pixels, partial(may_be_turned_as_ink if as_ink else may_be_turned, images), bool)
+    return may
 
 
 def _is_grey(colour: Colour, recipe: Recipe, preset: Preset | None, images: ImageSet) -> bool:

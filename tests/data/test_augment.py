@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatcluster.choices import Augment
+from gatcluster.config import ImageSettings
 from gatcluster.data.augment import (
     STRENGTHS,
     ColourChange,
@@ -20,6 +23,7 @@ from gatcluster.data.augment import (
     colour_matrix,
     cover,
     gentler,
+    lightness,
     plain,
     random_affine,
     random_boxes,
@@ -43,6 +47,22 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def random_images(n: int = 4, channels: int = 3, height: int = 6, width: int = 7) -> torch.Tensor:
     return torch.rand(n, channels, height, width, generator=seeded(9))
+
+
+def form_of(images: torch.Tensor, augment: Augment = "photo", grey: bool = False, **more: Any) -> ImageSettings:
+    _, channels, height, width = images.shape
+    return ImageSettings(size=(height, width), channels=channels, grey=grey, augment=augment, **more)
+
+
+def transformed(
+    images: torch.Tensor,
+    kind: Augment,
+    grey: bool,
+    generator: torch.Generator,
+    size: tuple[int, int] | None = None,
+    **more: Any,
+) -> torch.Tensor:
+    return transform(images, form_of(images, kind, grey, **more), generator, size)
 
 
 def identity(n: int) -> torch.Tensor:
@@ -253,9 +273,9 @@ def test_strokes_change_either_way_and_less_in_small_images():
 def test_without_strokes_nothing_more_is_drawn():
     images = torch.rand(4, 1, 9, 9, generator=torch.Generator().manual_seed(0))
     without, with_none, with_some = seeded(1), seeded(1), seeded(1)
-    found = transform(images, "glyph", True, without)
-    assert torch.equal(transform(images, "glyph", True, with_none, strokes=0.0), found)
-    assert not torch.equal(transform(images, "glyph", True, with_some, strokes=1.0), found)
+    found = transformed(images, "glyph", True, without)
+    assert torch.equal(transformed(images, "glyph", True, with_none, strokes=0.0), found)
+    assert not torch.equal(transformed(images, "glyph", True, with_some, strokes=1.0), found)
     assert torch.equal(without.get_state(), with_none.get_state())
     assert not torch.equal(without.get_state(), with_some.get_state())
 
@@ -309,16 +329,16 @@ def test_as_many_images_lose_their_colours_as_asked_for():
 @pytest.mark.parametrize(("channels", "grey"), [(3, True), (1, False), (1, True)])
 def test_fading_changes_nothing_for_images_without_colours(channels, grey, monkeypatch):
     images = random_images(8, channels)
-    faded = transform(images, "photo", grey, seeded(3))
+    faded = transformed(images, "photo", grey, seeded(3))
     monkeypatch.setitem(STRENGTHS, "photo", replace(STRENGTHS["photo"], fading=0.0))
-    assert torch.equal(faded, transform(images, "photo", grey, seeded(3)))
+    assert torch.equal(faded, transformed(images, "photo", grey, seeded(3)))
 
 
 @pytest.mark.parametrize("kind", ["photo", "glyph"])
 def test_views_of_another_size_show_the_same(kind):
     images = torch.nn.functional.interpolate(random_images(6, 3), size=(48, 48), mode="bilinear")
-    own = transform(images, kind, False, seeded(5))
-    smaller = transform(images, kind, False, seeded(5), size=(24, 36))
+    own = transformed(images, kind, False, seeded(5))
+    smaller = transformed(images, kind, False, seeded(5), size=(24, 36))
     assert smaller.shape == (6, 3, 24, 36)
     expected = torch.nn.functional.interpolate(own, size=(24, 36), mode="area")
     assert float((smaller - expected).abs().mean()) < 0.03
@@ -399,24 +419,40 @@ def test_every_image_gets_its_own_colours():
 
 def test_plain_images_are_untouched_or_grey_by_lightness():
     images = random_images()
-    assert plain(images, grey=False) is images
+    assert plain(images, form_of(images, grey=False)) is images
     expected = sum(weight * images[:, c] for c, weight in enumerate(LUMA))
-    assert torch.allclose(plain(images, grey=True), expected[:, None], atol=1e-6)
+    assert torch.allclose(plain(images, form_of(images, grey=True)), expected[:, None], atol=1e-6)
     for channels in (1, 2, 5):
-        assert plain(random_images(channels=channels), grey=True).shape[1] == channels
+        others = random_images(channels=channels)
+        assert plain(others, form_of(others, grey=True)) is others
 
 
 def test_ink_is_seen_plain_and_transformed_in_place_of_colours():
     images = random_images()
-    assert torch.equal(plain(images, grey=False, as_ink=True), ink(images))
-    assert torch.equal(transform(images, "none", False, seeded(), as_ink=True), ink(images))
-    transformed = transform(images, "glyph", False, seeded(), as_ink=True)
-    assert torch.equal(transformed, transform(ink(images), "glyph", False, seeded()))
-    assert transformed.shape[1] == 1
+    assert torch.equal(plain(images, form_of(images, ink=True)), ink(images))
+    assert torch.equal(transformed(images, "none", False, seeded(), ink=True), ink(images))
+    found = transformed(images, "glyph", False, seeded(), ink=True)
+    assert torch.equal(found, transformed(ink(images), "glyph", False, seeded()))
+    assert found.shape[1] == 1
+
+
+@pytest.mark.parametrize("kind", ["photo", "glyph"])
+def test_images_without_an_upright_are_turned_by_any_angle(kind):
+    bar = torch.zeros(1, 1, 33, 33)
+    bar[:, :, :10, 14:19] = 1  # at the top
+    bars = bar.expand(200, -1, -1, -1)
+    y, x = torch.meshgrid(torch.linspace(-1, 1, 33), torch.linspace(-1, 1, 33), indexing="ij")
+    gentle = {"grey": False, "strokes": 0.0, "geometry": 0.0}
+    for any_turn, lowest in ((False, -0.1), (True, -0.4)):
+        found = transformed(bars, kind, generator=seeded(), any_turn=any_turn, **gentle)
+        heights = -(found * y).sum(dim=(1, 2, 3)) / found.sum(dim=(1, 2, 3)).clamp_min(1)
+        sides = (found * x).sum(dim=(1, 2, 3)) / found.sum(dim=(1, 2, 3)).clamp_min(1)
+        assert (heights.min() < lowest) == any_turn
+        assert (sides.abs().max() > 0.4) == any_turn
 
 
 def test_plain_white_is_white():
-    assert torch.allclose(plain(torch.ones(1, 3, 2, 2), grey=True), torch.ones(1, 1, 2, 2))
+    assert torch.allclose(lightness(torch.ones(1, 3, 2, 2)), torch.ones(1, 1, 2, 2))
 
 
 @pytest.mark.parametrize("grey", [False, True])
@@ -424,32 +460,32 @@ def test_augment_none_changes_nothing_and_draws_nothing(grey):
     generator = seeded()
     before = generator.get_state()
     images = random_images()
-    assert torch.equal(transform(images, "none", grey, generator), plain(images, grey))
+    assert torch.equal(transformed(images, "none", grey, generator), plain(images, form_of(images, grey=grey)))
     assert torch.equal(generator.get_state(), before)
 
 
 @pytest.mark.parametrize("kind", ["photo", "glyph"])
 def test_the_same_seed_gives_the_same_images_and_another_seed_others(kind):
     images = random_images(16, 3, 12, 12)
-    first = transform(images, kind, True, seeded(1))
-    assert torch.equal(first, transform(images, kind, True, seeded(1)))
-    assert not torch.allclose(first, transform(images, kind, True, seeded(2)), atol=0.01)
+    first = transformed(images, kind, True, seeded(1))
+    assert torch.equal(first, transformed(images, kind, True, seeded(1)))
+    assert not torch.allclose(first, transformed(images, kind, True, seeded(2)), atol=0.01)
 
 
 @pytest.mark.parametrize("kind", ["photo", "glyph"])
 def test_copies_of_one_image_come_out_different(kind):
     copies = random_images(1, 3, 12, 12).expand(10, 3, 12, 12)
-    results = transform(copies, kind, True, seeded()).flatten(1)
+    results = transformed(copies, kind, True, seeded()).flatten(1)
     assert torch.cdist(results, results)[~torch.eye(10, dtype=torch.bool)].min() > 0.01
 
 
 @pytest.mark.parametrize("kind", ["photo", "glyph"])
 def test_the_global_random_state_is_neither_used_nor_moved(kind):
     torch.manual_seed(5)
-    first = transform(random_images(), kind, True, seeded())
+    first = transformed(random_images(), kind, True, seeded())
     torch.manual_seed(6)
     before = torch.get_rng_state()
-    assert torch.equal(transform(random_images(), kind, True, seeded()), first)
+    assert torch.equal(transformed(random_images(), kind, True, seeded()), first)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -457,7 +493,7 @@ def test_the_global_random_state_is_neither_used_nor_moved(kind):
 def test_the_images_given_are_not_changed_in_place(kind):
     images = random_images()
     before = images.clone()
-    transform(images, kind, True, seeded())
+    transformed(images, kind, True, seeded())
     assert torch.equal(images, before)
 
 
@@ -475,7 +511,7 @@ def test_values_stay_between_black_and_white_and_the_size_stays(kind, grey, chan
     images = torch.rand(3, channels, height, width, generator=seeded(seed))
     if extreme:
         images = images.round()
-    result = transform(images, kind, grey, seeded(seed))
+    result = transformed(images, kind, grey, seeded(seed))
     assert result.shape == (3, 1 if grey and channels == 3 else channels, height, width)
     assert bool(torch.isfinite(result).all())
     assert result.min() >= 0
@@ -484,6 +520,6 @@ def test_values_stay_between_black_and_white_and_the_size_stays(kind, grey, chan
 
 @pytest.mark.parametrize("kind", ["photo", "glyph"])
 def test_a_flat_grey_image_keeps_its_flatness(kind):
-    result = transform(torch.full((8, 1, 9, 9), 0.5), kind, True, seeded())
+    result = transformed(torch.full((8, 1, 9, 9), 0.5), kind, True, seeded())
     spread = result.amax(dim=(1, 2, 3)) - result.amin(dim=(1, 2, 3))
     assert spread.max() < 1e-5

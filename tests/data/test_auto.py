@@ -184,10 +184,12 @@ def test_black_or_white_on_any_grey_is_arbitrary():
 
 
 @pytest.mark.parametrize("paper", [0, 128, 255])
-def test_on_one_paper_pens_of_all_colours_alike_are_arbitrary(paper):
+def test_on_one_paper_pens_of_all_colours_alike_or_of_all_hues_are_arbitrary(paper):
     papers = np.full((200, 3), paper)
     assert has_arbitrary_colours(squares(papers, any_colours()))
-    assert not has_arbitrary_colours(squares(papers, hues(200)))
+    assert has_arbitrary_colours(squares(papers, hues(200)))
+    paints = np.array([[220, 40, 40], [40, 200, 60], [50, 70, 220]])[RANDOM.integers(0, 3, 200)]
+    assert not has_arbitrary_colours(squares(papers, paints))
     mostly_brown = np.array([120, 80, 40]) + RANDOM.normal(0, 12, (200, 3)) * RANDOM.exponential(1, (200, 1))
     assert not has_arbitrary_colours(squares(papers, mostly_brown))
 

@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from gatcluster.choices import Augment
+from gatcluster.config import ImageSettings
 from gatcluster.data.ink import backgrounds, ink
 
 # Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601).
@@ -200,49 +201,43 @@ def apply_colour(images: Tensor, change: ColourChange, grey: bool) -> Tensor:
     return ((images - mean) * contrast + mean + brightness).clamp(0, 1)
 
 
-def plain(images: Tensor, grey: bool, as_ink: bool = False) -> Tensor:
-    """Images (n, C, H, W) as the network sees them when nothing is random."""
-    if as_ink:
+def plain(images: Tensor, form: ImageSettings) -> Tensor:
+    """Images (n, C, H, W) as the network sees them when nothing is random: (n, C', H, W)."""
+    if form.ink:
         return ink(images)
-    if grey and images.shape[1] == 3:
-        return torch.einsum("c,nchw->nhw", images.new_tensor(_LUMA), images)[:, None]
-    return images
+    return lightness(images) if form.grey else images
 
 
-def transform(
-    images: Tensor,
-    kind: Augment,
-    grey: bool,
-    generator: Generator,
-    geometry: float = 1.0,
-    size: tuple[int, int] | None = None,
-    strokes: float = 0.0,
-    as_ink: bool = False,
-) -> Tensor:
-    """The random transformation T of images (n, C, H, W), ready for the network.
+def lightness(images: Tensor) -> Tensor:
+    """RGB images (n, 3, H, W) in grey, (n, 1, H, W); images of other channels as they are."""
+    if images.shape[1] != 3:
+        return images
+    return torch.einsum("c,nchw->nhw", images.new_tensor(_LUMA), images)[:, None]
+
+
+def transform(images: Tensor, form: ImageSettings, generator: Generator, size: tuple[int, int] | None = None) -> Tensor:
+    """The random transformation T of images (n, C, H, W), ready for the network: (n, C', H, W).
 
     Args:
         images: with black 0 and white 1.
-        kind: which transformations.
-        grey: whether RGB becomes grey.
+        form: which transformations, how far they go, and what the network sees of colours.
         generator: draws all parameters, on the device of the images.
-        geometry: how far images are moved, relative to what ``kind`` allows.
-        size: height and width of the result, where they are not the images' own; not for kind "none".
-        strokes: how much thicker or thinner strokes become; 1 is a pixel on either side.
-        as_ink: whether the network sees how far each pixel is from its paper, and no colours.
+        size: height and width of the result, where they are not the images' own; not for ``augment="none"``.
     """
-    if kind == "none":
-        return plain(images, grey, as_ink)
-    if as_ink:
+    if form.augment == "none":
+        return plain(images, form)
+    if form.ink:
         images = ink(images)
-    strength = gentler(STRENGTHS[kind], geometry)
-    if grey or images.shape[1] != 3:
+    strength = gentler(STRENGTHS[form.augment], form.geometry)
+    if form.grey or images.shape[1] != 3:
         strength = replace(strength, fading=0.0)
+    if form.any_turn:
+        strength = replace(strength, rotation=180.0)
     matrices = random_affine(len(images), strength, generator)
     change = random_colour_change(len(images), strength, generator)
     images = apply_affine(images, matrices, strength.background_fill, size)
-    if strokes > 0:
-        images = apply_strokes(images, random_strokes(len(images), strokes, min(images.shape[2:]), generator))
+    if form.strokes > 0:
+        images = apply_strokes(images, random_strokes(len(images), form.strokes, min(images.shape[2:]), generator))
     if strength.cutout > 0:
         images = cover(images, random_boxes(len(images), strength.cutout, generator))
-    return apply_colour(images, change, grey)
+    return apply_colour(images, change, form.grey)

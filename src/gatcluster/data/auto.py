@@ -11,9 +11,10 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from gatcluster.choices import Augment
-from gatcluster.data.augment import apply_affine, plain
+from gatcluster.data.augment import apply_affine, lightness
 from gatcluster.data.images import ImageSet
 from gatcluster.data.ink import backgrounds, edges, ink
+from gatcluster.data.upright import has_no_upright
 
 _SAMPLE = 2000
 # A glyph (a letter, a digit, a symbol, a silhouette) is ink on paper: this share of its pixels is paper.
@@ -26,9 +27,10 @@ _NOISE = 3  # pixels a side
 _CALM_PAPER_TOLERANCE = 0.06
 _FLAT_SHARE = 0.7  # of the outermost pixels of most images
 _VARIED = 0.1  # standard deviation of a colour from image to image
+_GAUDY = 0.3  # of pens: saturated colours of any hue have 0.4, things of this world hardly 0.2
 _UNEVEN = 0.65  # from here on; colours drawn evenly have 0.5, those of photos 0.9
 _PROBES = 500
-_APART = 10  # times the usual distance from a point to the next
+_APART = 15  # times the usual distance from a point to the next
 _GROUP_SHARE = 0.05
 _LEAST_IMAGES = 40  # of fewer, nothing is said about their colours
 _TINY = 1e-9
@@ -51,7 +53,7 @@ def choose_augment(images: ImageSet) -> Augment:
         return "none"
     if images.channels not in (1, 3) or not is_colourless(images):
         return "photo"
-    return "glyph" if float(paper_share(plain(_sample(images), grey=True)).median()) > _PAPER_SHARE else "photo"
+    return "glyph" if float(paper_share(lightness(_sample(images))).median()) > _PAPER_SHARE else "photo"
 
 
 def is_colourless(images: ImageSet) -> bool:
@@ -64,7 +66,7 @@ def has_arbitrary_colours(images: ImageSet) -> bool:
 
     The paper of most images is flat. Then either its colour is another from image to image, and the pens fall into no
     groups: kinds that have colours of their own would be groups. Or the paper is the same, but the pens are of all
-    colours alike. Photos have no flat border.
+    colours alike, or of all hues. Photos have no flat border.
     """
     if min(images.size) == 1 or len(images) < _LEAST_IMAGES:
         return False
@@ -76,7 +78,9 @@ def has_arbitrary_colours(images: ImageSet) -> bool:
     is_coloured, pens = colourfulness(sample) > _COLOURLESS, _pen_colours(sample)
     if _spread(paper[:, :, 0, 0]) > _VARIED:
         return not is_coloured or count_groups(pens) < 2
-    return is_coloured and _spread(pens) > _VARIED and unevenness(pens) < _UNEVEN
+    if not is_coloured or _spread(pens) <= _VARIED or count_groups(pens) > 1:
+        return False
+    return _spread(pens) > _GAUDY or unevenness(pens) < _UNEVEN
 
 
 def count_groups(points: Tensor) -> int:
@@ -137,8 +141,18 @@ def choose_geometry(images: ImageSet, kind: Augment, as_ink: bool = False) -> fl
     """
     if kind != "glyph":
         return 1.0
-    foreignness = turn_foreignness(plain(_sample(images), grey=True, as_ink=as_ink))
+    foreignness = turn_foreignness(_drawn(images, as_ink))
     return float(np.clip((_FOREIGN - foreignness) / _FOREIGN_SPAN, 0.25, 1.0))
+
+
+def may_be_turned(images: ImageSet) -> bool:
+    """Whether glyphs have no upright, and may be turned by any angle."""
+    return has_no_upright(lightness(_sample(images)))
+
+
+def may_be_turned_as_ink(images: ImageSet) -> bool:
+    """Whether images, seen as ink, have no upright."""
+    return has_no_upright(ink(_sample(images)))
 
 
 def turn_foreignness(images: Tensor) -> float:
@@ -193,6 +207,11 @@ def paper_share(images: Tensor) -> Tensor:
     reach = _PAPER_TOLERANCE * (high - low)
     dark, light = (flat <= low + reach).float().mean(dim=1), (flat >= high - reach).float().mean(dim=1)
     return torch.maximum(dark, light)
+
+
+def _drawn(images: ImageSet, as_ink: bool) -> Tensor:
+    """A sample as ink, or in grey: (n, 1, H, W) where the channels are 1 or 3."""
+    return ink(_sample(images)) if as_ink else lightness(_sample(images))
 
 
 def _sample(images: ImageSet) -> Tensor:

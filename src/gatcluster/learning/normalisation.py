@@ -100,7 +100,7 @@ def _estimated(
         with torch.no_grad():
             for start in range(0, max(1, len(chosen) - 1), size):  # a single image that is left over is left out
                 batch = images.batch(chosen[start : start + size]).to(device)
-                network(plain(batch, form.grey, form.ink))
+                network(plain(batch, form))
     except torch.OutOfMemoryError:
         return False  # and not tried again within the handler: the error holds on to what was computed
     return True

@@ -104,10 +104,7 @@ class Training:
     def transformed(self, indices: Indices, size: tuple[int, int] | None = None) -> Tensor:
         """The images of ``indices``, each randomly transformed, on the device: (n, C, H, W), or of ``size``."""
         images = self.images.batch(indices).to(self.fabric.device)
-        form = self.settings.images
-        transformed = transform(
-            images, form.augment, form.grey, self.transformation_random, form.geometry, size, form.strokes, form.ink
-        )
+        transformed = transform(images, self.settings.images, self.transformation_random, size)
         return transformed.contiguous(memory_format=torch.channels_last)
 
     def take_in(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> None:

@@ -69,7 +69,7 @@ def infer(
             try:
                 with torch.inference_mode():
                     batch = images.batch(indices[at : at + m1]).to(device)
-                    part = function(plain(batch, form.grey, form.ink))
+                    part = function(plain(batch, form))
             except torch.OutOfMemoryError:
                 if m1 == 1:
                     raise InputError(
