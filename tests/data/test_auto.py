@@ -183,6 +183,18 @@ def test_black_or_white_on_any_grey_is_arbitrary():
     assert has_arbitrary_colours(squares(greys, np.where(greys > 127, 0, 255)))
 
 
+def test_kinds_that_have_a_paper_of_their_own_are_told_apart_by_it():
+    papers = np.array([[30], [220]])[RANDOM.integers(0, 2, 200)]
+    assert not has_arbitrary_colours(squares(papers, np.full((200, 1), 128), noise=5))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_paper_without_ink_is_no_drawing(channels):
+    papers = any_colours(channels=channels)
+    assert not has_arbitrary_colours(squares(papers, papers))
+    assert not has_arbitrary_colours(squares(papers, papers, noise=20))
+
+
 @pytest.mark.parametrize("paper", [0, 128, 255])
 def test_on_one_paper_pens_of_all_colours_alike_or_of_all_hues_are_arbitrary(paper):
     papers = np.full((200, 3), paper)

@@ -26,6 +26,7 @@ _COLOURLESS = 0.02
 _NOISE = 3  # pixels a side
 _CALM_PAPER_TOLERANCE = 0.06
 _FLAT_SHARE = 0.7  # of the outermost pixels of most images
+_VISIBLE = 0.15  # how far the strongest ink of most images is from its paper, at least
 _VARIED = 0.1  # standard deviation of a colour from image to image
 _GAUDY = 0.3  # of pens: saturated colours of any hue have 0.4, things of this world hardly 0.2
 _UNEVEN = 0.65  # from here on; colours drawn evenly have 0.5, those of photos 0.9
@@ -64,20 +65,22 @@ def is_colourless(images: ImageSet) -> bool:
 def has_arbitrary_colours(images: ImageSet) -> bool:
     """Whether images are drawings whose colours tell nothing, so that only the ink is worth seeing.
 
-    The paper of most images is flat. Then either its colour is another from image to image, and the pens fall into no
-    groups: kinds that have colours of their own would be groups. Or the paper is the same, but the pens are of all
-    colours alike, or of all hues. Photos have no flat border.
+    The paper of most images is flat, and there is ink on it. Then either the paper is of another colour from image to
+    image, and neither papers nor pens fall into groups: kinds that have colours of their own would be groups; but black
+    and white pens on grey are not looked at. Or the paper is the same, but the pens are of all colours alike, or of all
+    hues. Photos have no flat border.
     """
     if min(images.size) == 1 or len(images) < _LEAST_IMAGES:
         return False
     sample = _sample(images)
     calm = _without_noise(sample)
     paper = backgrounds(calm)
-    if float(_paper_share_of_edge(calm, paper).median()) <= _FLAT_SHARE:
+    is_flat = float(_paper_share_of_edge(calm, paper).median()) > _FLAT_SHARE
+    if not is_flat or float((calm - paper).abs().amax(dim=(1, 2, 3)).median()) < _VISIBLE:
         return False
-    is_coloured, pens = colourfulness(sample) > _COLOURLESS, _pen_colours(sample)
-    if _spread(paper[:, :, 0, 0]) > _VARIED:
-        return not is_coloured or count_groups(pens) < 2
+    is_coloured, papers, pens = colourfulness(sample) > _COLOURLESS, paper[:, :, 0, 0], _pen_colours(sample)
+    if _spread(papers) > _VARIED:
+        return count_groups(papers) < 2 and not (is_coloured and count_groups(pens) > 1)
     if not is_coloured or _spread(pens) <= _VARIED or count_groups(pens) > 1:
         return False
     return _spread(pens) > _GAUDY or unevenness(pens) < _UNEVEN
