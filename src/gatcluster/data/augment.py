@@ -153,6 +153,13 @@ def apply_affine(
     return sampled + background
 
 
+def turned(images: Tensor, degrees: float, background_fill: bool) -> Tensor:
+    """All images (n, C, H, W) turned about their centre by the same angle."""
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    matrices = images.new_tensor([[cos, -sin, 0], [sin, cos, 0]]).expand(len(images), 2, 3)
+    return apply_affine(images, matrices, background_fill)
+
+
 def random_boxes(n: int, reach: float, generator: Generator) -> Tensor:
     """Boxes (n, 4) as top, bottom, left and right, relative to the sides of an image; they may lie partly outside."""
     centre = torch.rand(n, 2, generator=generator, device=generator.device)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -11,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from gatcluster.choices import Augment
-from gatcluster.data.augment import apply_affine, lightness
+from gatcluster.data.augment import lightness, turned
 from gatcluster.data.images import ImageSet
 from gatcluster.data.ink import backgrounds, edges, ink
 from gatcluster.data.upright import has_no_upright
@@ -36,7 +34,7 @@ _GROUP_SHARE = 0.05
 _LEAST_IMAGES = 40  # of fewer, nothing is said about their colours
 _TINY = 1e-9
 
-_TURN = math.radians(10)
+_TURN = 10.0  # degrees
 _THUMBNAIL = 16
 # From this ratio on a turned image is foreign to its set; it takes this much less for it to be entirely at home.
 _FOREIGN = 1.35
@@ -162,17 +160,15 @@ def turn_foreignness(images: Tensor) -> float:
     """How much farther from its set a grey image (n, 1, H, W) is once it is turned by ten degrees: a ratio."""
     upright = _thumbnails(images, 0.0)  # (n, d)
     own = _distance_to_others(upright, upright)
-    turned = [_distance_to_others(_thumbnails(images, angle), upright) for angle in (-_TURN, _TURN)]
-    return float(sum((distance / own).median() for distance in turned) / 2)
+    distances = [_distance_to_others(_thumbnails(images, angle), upright) for angle in (-_TURN, _TURN)]
+    return float(sum((distance / own).median() for distance in distances) / 2)
 
 
-def _thumbnails(images: Tensor, angle: float) -> Tensor:
+def _thumbnails(images: Tensor, degrees: float) -> Tensor:
     """Images turned by an angle, made small, as unit vectors (n, d)."""
-    cos, sin = math.cos(angle), math.sin(angle)
-    matrices = images.new_tensor([[cos, -sin, 0], [sin, cos, 0]]).expand(len(images), 2, 3)
-    turned = apply_affine(images, matrices, background_fill=True) - backgrounds(images)
+    drawn = turned(images, degrees, background_fill=True) - backgrounds(images)
     small = torch.nn.functional.adaptive_avg_pool2d(
-        turned, (min(_THUMBNAIL, images.shape[2]), min(_THUMBNAIL, images.shape[3]))
+        drawn, (min(_THUMBNAIL, images.shape[2]), min(_THUMBNAIL, images.shape[3]))
     )
     return torch.nn.functional.normalize(small.flatten(1), dim=1)
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from gatcluster.data.augment import apply_affine
+from gatcluster.data.augment import turned
 
 # Turned by so much one way and the other. Both are resampled alike, so that only the direction can be told. Kinds that
 # are directions themselves (stripes that lie, stand and slant) give themselves away at one of these angles.
@@ -44,22 +44,20 @@ def turn_is_told(images: Tensor, degrees: float) -> float:
 
     It is asked about images that it was not trained on, either way.
     """
-    views = [_looks(_turned(images, angle)) for angle in (-degrees, degrees)]
+    views = [_looks(_calmly_turned(images, angle)) for angle in (-degrees, degrees)]
     answers, names = np.repeat([0, 1], len(images)), np.tile(np.arange(len(images)), 2)
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200))
     scores = cross_val_score(classifier, np.concatenate(views), answers, groups=names, cv=GroupKFold(_FOLDS))
     return float(scores.mean())
 
 
-def _turned(images: Tensor, degrees: float) -> Tensor:
+def _calmly_turned(images: Tensor, degrees: float) -> Tensor:
     """Images (n, 1, H, W) turned about their centre, blurred and at most 32x32: the grid of pixels must not show."""
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    matrices = images.new_tensor([[cos, -sin, 0], [sin, cos, 0]]).expand(len(images), 2, 3)
     side = min(_SIDE, *images.shape[2:])
     small = torch.nn.functional.adaptive_avg_pool2d(images, side)
     for _ in range(_BLURS):
         small = torch.nn.functional.avg_pool2d(torch.nn.functional.pad(small, (1, 1, 1, 1), mode="replicate"), 3, 1)
-    return apply_affine(small, matrices, background_fill=False).round(decimals=_DECIMALS)
+    return turned(small, degrees, background_fill=False).round(decimals=_DECIMALS)
 
 
 def _looks(images: Tensor) -> NDArray[np.float32]:
