@@ -77,7 +77,7 @@ class _ScaledAdam(torch.optim.Adam):
 def adam_for_all() -> Iterator[None]:
     """Adam in the place of Muon, for the weight matrices too."""
 
-    def optimizers(module: nn.Module) -> tuple[torch.optim.Adam, torch.optim.Adam]:
+    def optimizers(module: nn.Module, in_16_bits: bool = False) -> tuple[torch.optim.Adam, torch.optim.Adam]:
         weights = list(module.parameters())
         return (
             _ScaledAdam([weight for weight in weights if weight.ndim > 1], lr=0.0, betas=(0.9, 0.99)),

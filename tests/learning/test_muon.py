@@ -78,6 +78,19 @@ def test_a_step_moves_all_directions_of_a_weight_alike(shape, channels_last):
     assert weight.is_contiguous(memory_format=memory)
 
 
+@pytest.mark.parametrize(("shape", "is_rounded"), [((130, 140), True), ((140, 130), True), ((127, 200), False)])
+def test_in_16_bits_large_steps_are_a_little_off_and_the_weight_keeps_its_own(shape, is_rounded):
+    moved = []
+    for in_16_bits in (False, True):
+        weight = nn.Parameter(torch.zeros(shape))
+        weight.grad = random(*shape).float()
+        Muon([weight], lr=1.0, in_16_bits=in_16_bits).step()
+        assert weight.dtype == torch.float32
+        moved.append(weight.detach())
+    off = ((moved[1] - moved[0]).norm() / moved[0].norm()).item()
+    assert (0.001 < off < 0.05) if is_rounded else (off == 0)
+
+
 def test_two_steps_worked_by_hand():
     # Momentum m: first g₁, then 0.5 g₁ + g₂. Nesterov looks one step ahead: g + 0.5 m is made orthogonal.
     weight = nn.Parameter(random(4, 3))
