@@ -17,8 +17,6 @@ from gatcluster.data.auto import (
     has_arbitrary_colours,
     is_colourless,
     may_be_turned,
-    may_be_turned_as_ink,
-    mean_ink,
     mean_lightness,
 )
 from gatcluster.data.cache import OnProgress
@@ -95,7 +93,7 @@ def prepare(
         geometry=choose_geometry(images, kind, as_ink) if augment == "auto" else 1.0,
         any_turn=augment == "auto" and recipe == "fast" and kind == "glyph" and _may_be_turned(images, as_ink),
         strokes=1.0 if kind == "glyph" and recipe == "fast" else 0.0,
-        mean=remembered(images.pixels, partial(mean_ink if as_ink else mean_lightness, images), float),
+        mean=remembered(images.pixels, partial(mean_lightness, images, as_ink=as_ink), float),
         resize=resize,
         value_range=images.value_range,
     )
@@ -169,7 +167,7 @@ def _kind(augment: AugmentOrAuto, as_ink: bool, images: ImageSet) -> Augment:
 
 
 def _may_be_turned(images: ImageSet, as_ink: bool) -> bool:
-    may: bool = remembered(images.pixels, partial(may_be_turned_as_ink if as_ink else may_be_turned, images), bool)
+    may: bool = remembered(images.pixels, partial(may_be_turned, images, as_ink=as_ink), bool)
     return may
 
 

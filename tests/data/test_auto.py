@@ -12,7 +12,6 @@ from gatcluster.data.auto import (
     colourfulness,
     count_groups,
     has_arbitrary_colours,
-    mean_ink,
     mean_lightness,
     paper_share,
     unevenness,
@@ -249,4 +248,4 @@ def test_geometry_and_mean_of_ink_do_not_depend_on_colours():
         papers, pens = any_colours(300)[:, None, None], any_colours(300)[:, None, None]
         coloured = image_set((papers + (pens - papers) * shares).astype(np.uint8))
         assert choose_geometry(coloured, "glyph", as_ink=True) == expected
-        assert mean_ink(coloured) == pytest.approx(float(shares.mean()), abs=0.03)
+        assert mean_lightness(coloured, as_ink=True) == pytest.approx(float(shares.mean()), abs=0.03)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gatcluster import cli
+from gatcluster.data import auto, ink
 from gatcluster.data.decode import Chunk, Failure, Form
+from gatcluster.data.images import ImageSet
 from gatcluster.data.store import Store, default_folder, kept_in, key_of, remembered
 from gatcluster.errors import InputError
 
@@ -150,9 +154,9 @@ def test_a_lock_waits_and_leaves_no_file(store):
 asked: list[int] = []
 
 
-def lightest(pixels: np.ndarray) -> float:
+def lightest(pixels: np.ndarray, times: int = 1) -> float:
     asked.append(1)
-    return float(pixels.max())
+    return float(pixels.max()) * times
 
 
 def test_what_was_found_of_kept_pixels_is_not_asked_again(store):
@@ -168,6 +172,28 @@ def test_what_was_found_of_kept_pixels_is_not_asked_again(store):
         assert json.loads(fact.read_text()) == 3.0
     store.clear()
     assert list(store.folder.iterdir()) == []
+
+
+def test_a_question_with_other_arguments_is_another_question(store):
+    write(store)
+    pixels = store.find(KEY, 4, FORM).pixels
+    for _ in range(2):
+        assert [remembered(pixels, partial(lightest, pixels, times=times), float) for times in (1, 2)] == [3.0, 6.0]
+
+
+def test_what_was_found_is_asked_again_once_a_file_that_was_used_changes(store, monkeypatch):
+    write(store)
+    pixels = store.find(KEY, 4, FORM).pixels
+    images = ImageSet(pixels, [str(number) for number in range(len(pixels))])
+    facts = Path(pixels.filename).parent
+    source = inspect.getsource
+    for changed, n_facts in ((None, 1), (None, 1), (ink, 2), (auto, 3), (cli, 3)):
+        name = getattr(changed, "__name__", None)
+        monkeypatch.setattr(
+            inspect, "getsource", lambda module, name=name: source(module) + "#" * (module.__name__ == name)
+        )
+        assert remembered(images.pixels, partial(auto.mean_lightness, images), float) >= 0
+        assert len(list(facts.glob("fact-*.json"))) == n_facts
 
 
 def test_of_other_pixels_nothing_is_remembered():

@@ -146,14 +146,9 @@ def choose_geometry(images: ImageSet, kind: Augment, as_ink: bool = False) -> fl
     return float(np.clip((_FOREIGN - foreignness) / _FOREIGN_SPAN, 0.25, 1.0))
 
 
-def may_be_turned(images: ImageSet) -> bool:
+def may_be_turned(images: ImageSet, as_ink: bool = False) -> bool:
     """Whether glyphs have no upright, and may be turned by any angle."""
-    return has_no_upright(lightness(_sample(images)))
-
-
-def may_be_turned_as_ink(images: ImageSet) -> bool:
-    """Whether images, seen as ink, have no upright."""
-    return has_no_upright(ink(_sample(images)))
+    return has_no_upright(_drawn(images, as_ink))
 
 
 def turn_foreignness(images: Tensor) -> float:
@@ -181,14 +176,10 @@ def _distance_to_others(images: Tensor, others: Tensor) -> Tensor:
     return (2 - 2 * nearest).clamp_min(1e-6).sqrt()
 
 
-def mean_lightness(images: ImageSet) -> float:
-    """The mean over all pixels and channels of a sample."""
-    return float(_sample(images).mean())
-
-
-def mean_ink(images: ImageSet) -> float:
-    """The mean over all pixels of a sample, seen as ink."""
-    return float(ink(_sample(images)).mean())
+def mean_lightness(images: ImageSet, as_ink: bool = False) -> float:
+    """The mean over all pixels and channels of a sample, or over its ink."""
+    sample = _sample(images)
+    return float((ink(sample) if as_ink else sample).mean())
 
 
 def colourfulness(images: Tensor) -> float:

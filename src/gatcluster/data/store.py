@@ -331,19 +331,20 @@ def kept_in(pixels: Any) -> tuple[Path, int] | None:
     return path.parent.parent, int(pixels.nbytes)
 
 
-def remembered(pixels: Any, function: Callable[[], Any], kind: type) -> Any:
-    """What ``function`` says of pixels, kept beside them if they are in the cache; asked again once its file changes.
+def remembered(pixels: Any, function: partial[Any], kind: type) -> Any:
+    """What ``function`` says of pixels, kept beside them if they are in the cache; asked again once its code changes.
 
     Args:
         pixels: of an image set.
-        function: gives plain data. It is known by its name and by the text of the file that it is written in.
+        function: gives plain data. It is known by its name, by its arguments other than the image set, which are named
+            and plain, and by the files that it is written in.
         kind: what it gives: anything else beside the pixels is not believed.
     """
     if kept_in(pixels) is None:
         return function()
-    whole = function.func if isinstance(function, partial) else function
+    whole = function.func
     try:
-        key = key_of(whole.__name__, inspect.getsource(sys.modules[whole.__module__]))
+        key = key_of(whole.__name__, function.keywords, _sources(whole.__module__))
     except OSError:  # no sources in this installation
         return function()
     path = Path(pixels.filename).with_name(f"fact-{key}.json")
@@ -355,6 +356,18 @@ def remembered(pixels: Any, function: Callable[[], Any], kind: type) -> Any:
     with suppress(OSError):  # a cache that cannot be written to any more
         _write_json(path, found)
     return found
+
+
+def _sources(module: str) -> list[str]:
+    """The text of a module's file, and of those files of its package from which it has anything, however far."""
+    package = module.partition(".")[0]
+    reached, waiting = set[str](), {module}
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        used = {getattr(value, "__module__", None) for value in vars(sys.modules[name]).values()}
+        waiting |= {other for other in used if isinstance(other, str) and other.partition(".")[0] == package} - reached
+    return [inspect.getsource(sys.modules[name]) for name in sorted(reached)]
 
 
 def megabytes(n_bytes: int) -> str:
