@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gatcluster.config import ImageSettings
 from gatcluster.learning.history import Record
 from gatcluster.learning.watch import CONDITIONS
-from gatcluster.report.summary import findings_of, scores, training, warnings_of
+from gatcluster.report.summary import findings_of, scores, seen_in, training, warnings_of
 
 
 def features(clusters: list[int], k: int, sure: float = 0.9) -> np.ndarray:
@@ -21,6 +22,20 @@ def features(clusters: list[int], k: int, sure: float = 0.9) -> np.ndarray:
 
 def record(iteration: int = 1, losses: dict[str, float] | None = None, relation_fallbacks: int = 0) -> Record:
     return Record("clustering", 1, iteration, losses or {}, 0.1, 1.0, 1.0, relation_fallbacks=relation_fallbacks)
+
+
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [
+        ({"channels": 3, "grey": False}, "colour"),
+        ({"channels": 3, "grey": True}, "grey"),
+        ({"channels": 1, "grey": True}, "grey"),
+        ({"channels": 3, "grey": False, "ink": True}, "ink"),
+        ({"channels": 5, "grey": False}, "5 channels"),
+    ],
+)
+def test_what_is_seen_of_colours_is_told_in_a_word(form, word):
+    assert seen_in(ImageSettings(size=(8, 8), augment="none", **form)) == word
 
 
 def test_nothing_to_warn_of():

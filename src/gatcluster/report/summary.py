@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from gatcluster.config import ImageSettings
 from gatcluster.learning.history import Record
 from gatcluster.learning.watch import CONDITIONS, counted
 from gatcluster.runs.folder import RunFolder
@@ -42,7 +43,7 @@ def head(run: RunFolder, features: NDArray[np.float32]) -> dict[str, Any]:
         "height": settings.images.size[0],
         "width": settings.images.size[1],
         "resize": settings.images.resize,
-        "sees_colour": settings.images.network_channels == 3,
+        "seen_in": seen_in(settings.images),
         "device": settings.device,
         "version": config["versions"].get("gatcluster", ""),
         "warnings": warnings_of(features, history, len(skipped)),
@@ -50,6 +51,13 @@ def head(run: RunFolder, features: NDArray[np.float32]) -> dict[str, Any]:
         "skipped": [[file.name, file.reason] for file in skipped[:_MOST_SKIPPED]],
         "n_skipped": len(skipped),
     }
+
+
+def seen_in(form: ImageSettings) -> str:
+    """What the network sees of colours, in a word or two."""
+    if form.ink:
+        return "ink"
+    return {1: "grey", 3: "colour"}.get(form.network_channels, f"{form.network_channels} channels")
 
 
 def warnings_of(features: NDArray[np.float32], history: Sequence[Record], n_skipped: int) -> list[str]:

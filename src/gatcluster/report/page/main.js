@@ -27,7 +27,7 @@
       fact("Recipe", summary.preset ? `${summary.recipe}, ${summary.preset}` : summary.recipe),
       fact("Seed", String(summary.seed)),
       summary.epochs === null ? null : fact("Epochs", g.count(summary.epochs)),
-      fact("Seen as", `${summary.height} × ${summary.width}, ${summary.sees_colour ? "colour" : "grey"}`, "Height and width of the images as the network sees them"),
+      fact("Seen as", `${summary.height} × ${summary.width}, ${summary.seen_in}`, "Height and width of the images as the network sees them"),
     ];
     if (scores) {
       const { metrics } = scores;
