@@ -78,7 +78,7 @@ def test_unused_clusters_are_told_in_the_summary_and_not_raised(tmp_path):
     np.save(tmp_path / "alike.npy", np.full((N, 8, 8), 7, dtype=np.uint8))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        summary = fit_quickly(tmp_path / "alike.npy", tmp_path / "run", epochs=1)
+        summary = fit_quickly(tmp_path / "alike.npy", tmp_path / "run", epochs=8)  # three records of clusters
     assert "only 1 of the 3 clusters" in summary.warnings[0]
     assert [line.split(":")[0] for line in summary.warnings[1:]] == ["giant-cluster"]
     assert {"empty-cluster", "giant-cluster"} <= set(summary.findings)

@@ -12,6 +12,7 @@ from gatcluster.data.images import ImageSet
 from gatcluster.evaluation.metrics import clustering_accuracy
 from gatcluster.learning import fast
 from gatcluster.learning.callbacks import Callback
+from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.learning.neighbours import agreed_partition
 from gatcluster.model.inference import label_features
@@ -141,6 +142,54 @@ def test_a_cluster_of_one_image_in_five_is_found(seed):
     result = fit(images, fast_settings(images, k=2, augment="none", epochs=20, seed=seed))
     assert clustering_accuracy(labels, clusters(result)) >= 0.97
     assert sorted(np.bincount(clusters(result), minlength=2))[0] >= 20
+
+
+@pytest.mark.parametrize(("choices", "n_steps"), [({"epochs": 10}, 120), ({"epochs": None, "minutes": 1e-4}, 20)])
+def test_priming_is_short_where_time_is(monkeypatch, choices, n_steps):
+    steps: list[bool] = []
+    priming = False
+
+    def counted_loss(*arguments):
+        steps.append(priming)
+        return fast_total_loss(*arguments)
+
+    def watched_priming(learner, partition):
+        nonlocal priming
+        priming = True
+        prime_heads(learner, partition)
+        priming = False
+
+    prime_heads = fast.FastLearner.prime_heads
+    monkeypatch.setattr(fast.FastLearner, "prime_heads", watched_priming)
+    monkeypatch.setattr(fast, "fast_total_loss", counted_loss)
+    images, _ = drawn((40, 40, 40))
+    fit(images, fast_settings(images, **choices))
+    assert sum(steps) == n_steps
+
+
+@pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")
+def test_priming_is_no_part_of_the_cost_of_a_cut_and_once_time_is_over_there_is_no_further_round(monkeypatch):
+    spent_before_priming: list[float] = []
+    costs: list[float] = []
+    rounds: list[bool] = []
+
+    def endless_priming(learner, partition):
+        spent_before_priming.append(learner.training.budget.spent)
+        while learner.training.budget.spent < 1:
+            pass
+
+    def noted_begin(course, cut, spent, cost):
+        costs.append(cost)
+        begin_round(course, cut, spent, cost)
+        rounds.append(course.is_last_round)
+
+    begin_round = fast.FastCourse.begin_round
+    monkeypatch.setattr(fast.FastLearner, "prime_heads", endless_priming)
+    monkeypatch.setattr(fast.FastCourse, "begin_round", noted_begin)
+    images, _ = drawn((40, 40, 40))
+    fit(images, fast_settings(images, minutes=0.05))
+    assert costs[0] <= spent_before_priming[0]
+    assert rounds == [True]  # the time is over
 
 
 def test_clusters_keep_their_numbers_from_round_to_round(monkeypatch):

@@ -315,6 +315,15 @@ def test_a_round_beyond_the_last_is_refused_as_it_would_never_end():
             course.restore(state)
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.inf, math.nan])
+def test_a_share_that_is_none_is_refused_as_the_round_would_never_end(share):
+    course = FastCourse(44, 3, rounds=2)
+    with pytest.raises(ValueError, match="a share is out of range"):
+        course.restore(course.state() | {"end_of_round": share})
+    with pytest.raises(ValueError, match="a share is out of range"):
+        StageBudget(EpochBudget(1), 1.0).restore({"begin": share})
+
+
 def test_random_numbers_go_on():
     def generators():
         return np.random.default_rng(3), torch.Generator().manual_seed(3)

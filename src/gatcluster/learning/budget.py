@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from gatcluster.learning.restored import checked_share
 from gatcluster.learning.state import State
 
 # Epochs are added up in fractions: what is this close to the end is the end.
@@ -105,7 +106,7 @@ class StageBudget:
 
     def restore(self, state: State) -> None:
         """Go on with the rest of the stage."""
-        self._begin = float(state["begin"])
+        self._begin = checked_share(state["begin"])
 
 
 def _share(part: float, whole: float) -> float:

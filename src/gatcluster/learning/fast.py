@@ -47,8 +47,8 @@ _LOOKS_AT_THE_END = 2
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
-# A run of very few steps is not to spend most of its time on these.
-_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP = 20, 3
+# A short run is not to spend most of its epochs or minutes on these.
+_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP, _PRIMING_SHARE = 20, 3, 0.1
 _SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
@@ -63,23 +63,22 @@ def learn_fast(training: Training) -> None:
         learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
         course.end_warm_up()
         training.end_stage()
-    share_of_round = (1 - settings.warm_up_share) / settings.rounds
     while not course.over:
         cut = course.cut
         if cut is None:
             before = training.budget.spent
             cut = learner.cut(course.parts_before)
-            course.make(cut, training.budget.spent - before)
+            cost = training.budget.spent - before
+            if course.parts_before is None:
+                learner.prime_heads(cut.partition)
+            course.begin_round(cut, training.budget.spent, cost)
             training.end_stage()
-        # A further cut must leave at least as much time to learn it as it takes.
-        is_last = course.round == settings.rounds - 1 or share_of_round < 2 * course.cost_of_cut
-        end = 1.0 if is_last else settings.warm_up_share + share_of_round * (course.round + 1)
         if not training.stopped:
-            learner.learn_partition(cut, StageBudget(training.budget, end), is_last)
+            learner.learn_partition(cut, StageBudget(training.budget, course.end_of_round), course.is_last_round)
         if training.stopped:  # only now: even after a stop in the warm-up the heads know some partition
             training.end_stage()
             break
-        course.end_round(is_last)
+        course.end_round()
         training.end_stage()
     refresh_statistics(training.network, training.images, training.settings)
 
@@ -125,7 +124,7 @@ class FastLearner:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(training.settings.seed)
             module = _Contrasted(training.network)
-        optimizers = fast_optimizers(module)
+        optimizers = fast_optimizers(module, in_16_bits=training.settings.precision == "bf16-mixed")
         model, *self.optimizers = training.fabric.setup(module, *optimizers)
         self.model = Divided(model)
         self.model.train()
@@ -150,7 +149,7 @@ class FastLearner:
         """Each image's nearest neighbours, and the parts that the graph of them falls into.
 
         Args:
-            parts_before: (N,), of the cut before, whose numbers are kept; None for the first, which primes the heads.
+            parts_before: (N,), of the cut before, whose numbers are kept; None for the first.
         """
         training, settings = self.training, self.settings
         training.report_progress("neighbour graph")
@@ -173,9 +172,7 @@ class FastLearner:
             partition, revived = with_all_parts(partition, embedding, k, seed)
             for part in revived:
                 training.note_action(f"revived part {part} of the graph, which was empty, with half of the largest")
-        if parts_before is None:
-            self.prime_heads(partition)
-        else:
+        if parts_before is not None:
             partition = renumbered(partition, parts_before, k)
         return Cut(neighbours.indices[:, :_CLOSE_NEIGHBOURS].copy(), partition)
 
@@ -200,7 +197,12 @@ class FastLearner:
         epochs = training.settings.training.epochs
         planned = math.inf if epochs is None else epochs * len(training.images) / self.n
         n_steps = int(min(_PRIMING_STEPS, max(_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP * planned)))
+        began = training.budget.spent
+        budget = StageBudget(training.budget, end=min(1.0, began + _PRIMING_SHARE))
         for step in range(n_steps):
+            done = max(step / n_steps, min(budget.spent, step / _LEAST_PRIMING_STEPS))
+            if done >= 1:
+                break
             picked = torch.from_numpy(training.random.integers(0, len(chosen), min(_PRIMING_BATCH, len(chosen))))
             output = training.network.heads(features[picked].to(training.fabric.device))
             losses = fast_total_loss(
@@ -211,7 +213,7 @@ class FastLearner:
                 prior,
                 training.settings.loss_weights,
             )
-            _set_rates(optimizers, training.settings.training.learning_rate * (1 - step / n_steps))
+            _set_rates(optimizers, training.settings.training.learning_rate * (1 - done))
             losses.total.backward()  # type: ignore[no-untyped-call]  # no scaling here: Fabric has not seen these optimisers
             for optimizer in optimizers:
                 optimizer.step()

@@ -13,7 +13,7 @@ from torch import Tensor
 from gatcluster.learning.batches import Indices
 from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.neighbours import Partition
-from gatcluster.learning.restored import checked_count, checked_indices, checked_rows
+from gatcluster.learning.restored import checked_count, checked_indices, checked_rows, checked_share
 from gatcluster.learning.state import State
 
 
@@ -42,22 +42,34 @@ class FastCourse:
         self.over = False
         self.cut: Cut | None = None  # of this round, once it is made
         self.parts_before: NDArray[np.int64] | None = None  # (N,), of the last cut
-        self.cost_of_cut = 0.0  # share of the whole budget that the last cut took; nothing where epochs are counted
+        self.is_last_round = False
+        self.end_of_round = 1.0  # as a share of the whole budget
 
     def end_warm_up(self) -> None:
         """The first round begins."""
         self.warmed_up = True
 
-    def end_round(self, is_last: bool) -> None:
+    def begin_round(self, cut: Cut, spent: float, cost_of_cut: float) -> None:
+        """Let a round learn this cut. What is left of the budget is divided evenly among the rounds that are left.
+
+        A further cut must leave at least as much time to learn it as it takes: else this round is the last.
+
+        Args:
+            cut: what to learn.
+            spent: the share of the whole budget that is used up.
+            cost_of_cut: the share that went into the cut; none where epochs are counted.
+        """
+        self.cut, self.parts_before = cut, cut.partition.parts
+        rounds_left = self._rounds - self.round
+        share = (1 - spent) / rounds_left
+        self.is_last_round = rounds_left == 1 or share <= 2 * cost_of_cut
+        self.end_of_round = 1.0 if self.is_last_round else spent + share
+
+    def end_round(self) -> None:
         """The next round, if there is one, cuts the graph anew."""
         self.round += 1
         self.cut = None
-        self.over = is_last
-
-    def make(self, cut: Cut, cost: float) -> Cut:
-        """Let the round learn this cut, which took so much of the budget."""
-        self.cut, self.parts_before, self.cost_of_cut = cut, cut.partition.parts, cost
-        return cut
+        self.over = self.is_last_round
 
     def state(self) -> State:
         """Whole numbers in four bytes: there are many of them."""
@@ -65,7 +77,8 @@ class FastCourse:
             "warmed_up": self.warmed_up,
             "round": self.round,
             "over": self.over,
-            "cost_of_cut": self.cost_of_cut,
+            "is_last_round": self.is_last_round,
+            "end_of_round": self.end_of_round,
             "parts_before": None if self.parts_before is None else self.parts_before.astype(np.int32),
             "cut": None
             if self.cut is None
@@ -76,7 +89,7 @@ class FastCourse:
         """Go on with the same partition."""
         self.warmed_up, self.over = bool(state["warmed_up"]), bool(state["over"])
         self.round = self._checked_round(state["round"])
-        self.cost_of_cut = float(state["cost_of_cut"])
+        self.is_last_round, self.end_of_round = bool(state["is_last_round"]), checked_share(state["end_of_round"])
         before, cut = state["parts_before"], state["cut"]
         if before is not None:
             self.parts_before = checked_indices(before, (self._n_images,), self._n_clusters)

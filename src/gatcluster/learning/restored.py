@@ -49,6 +49,18 @@ def checked_rows(kept: Any, shape: tuple[int | None, ...]) -> Tensor:
     return kept
 
 
+def checked_share(kept: Any) -> float:
+    """A number of a state, if it is from 0 to 1: a budget with another would never be spent.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    share = float(kept)
+    if not 0 <= share <= 1:
+        raise ValueError("a share is out of range")
+    return share
+
+
 def checked_count(kept: Any, most: int = _LARGEST_COUNT) -> int:
     """A number of a state, if it can be a count.
 

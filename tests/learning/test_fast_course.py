@@ -1,0 +1,53 @@
+"""When rounds end, and which is the last."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatcluster.learning.fast_course import Cut, FastCourse
+from gatcluster.learning.neighbours import Partition
+
+CUT = Cut(np.zeros((2, 1), np.int64), Partition(np.zeros(2, np.int64), np.ones(2, np.float32)))
+
+
+def ends(rounds: int, warm_up: float, cost: float, delay: float = 0.0) -> list[float]:
+    """The ends of all rounds, where each begins ``cost`` and the first ``delay`` after the end of what was before."""
+    course, spent, found = FastCourse(2, 2, rounds), warm_up + delay, []
+    while not course.over:
+        spent = min(1.0, spent + cost)
+        course.begin_round(CUT, spent, cost)
+        spent = course.end_of_round
+        found.append(spent)
+        course.end_round()
+    return found
+
+
+def test_where_cuts_cost_nothing_rounds_are_equally_long():
+    assert ends(3, warm_up=0.4, cost=0.0) == pytest.approx([0.6, 0.8, 1.0])
+    assert ends(1, warm_up=0.4, cost=0.0) == [1.0]
+
+
+def test_what_a_round_loses_at_its_beginning_is_lost_to_all_alike():
+    assert ends(3, warm_up=0.4, cost=0.0, delay=0.3) == pytest.approx([0.8, 0.9, 1.0])
+
+
+def test_a_cut_that_takes_half_of_a_round_or_more_is_the_last():
+    assert ends(2, warm_up=0.3, cost=0.1) == pytest.approx([0.7, 1.0])  # 0.6 is left after the cut: 0.3 for each round
+    assert ends(2, warm_up=0.5, cost=0.1) == [1.0]  # 0.2 for each
+    assert ends(3, warm_up=1.0, cost=0.0) == [1.0]  # the time is over
+
+
+@given(
+    rounds=st.integers(1, 6),
+    warm_up=st.floats(0, 1),
+    cost=st.floats(0, 1),
+    delay=st.floats(0, 1),
+)
+def test_rounds_follow_each_other_and_end_with_the_budget(rounds, warm_up, cost, delay):
+    found = ends(rounds, warm_up, cost, delay)
+    assert 1 <= len(found) <= rounds
+    assert found[-1] == 1
+    assert found == sorted(found)
