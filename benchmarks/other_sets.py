@@ -21,6 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
+from comparison.drawn_scenes import cells, galaxies, land, leaves
 from comparison.machine import hardware
 from gatcluster import GATCluster
 from gatcluster.evaluation.metrics import clustering_accuracy
@@ -162,6 +163,10 @@ SETS: dict[str, Callable[[], tuple[Images, NDArray[np.int64]]]] = {
     "shapes with a colour of their own": lambda: drawn(paints, 4, 400),
     "grey textures": lambda: drawn(textures, 6, 300),
     "printed letters": lambda: drawn(letters, 20, 100),
+    "blood cells": lambda: drawn(cells, 4, 300),
+    "galaxies": lambda: drawn(galaxies, 5, 300),
+    "leaves": lambda: drawn(leaves, 6, 200),
+    "land from above": lambda: drawn(land, 8, 250),
 }
 
 
