@@ -120,6 +120,8 @@ def test_what_is_kept_back_shortens_training_and_is_remembered():
     budget = TimeBudget(100, clock)
     budget.keep_back(20)
     budget.keep_back(10)  # less than what is kept already
+    assert budget.share_of(20) == pytest.approx(0.25)
+    assert budget.share_of(500) == 1
     clock.now += 40
     assert budget.spent == pytest.approx(0.5)
     again = TimeBudget(100, clock)

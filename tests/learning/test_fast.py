@@ -144,7 +144,9 @@ def test_a_cluster_of_one_image_in_five_is_found(seed):
     assert sorted(np.bincount(clusters(result), minlength=2))[0] >= 20
 
 
-@pytest.mark.parametrize(("choices", "n_steps"), [({"epochs": 10}, 120), ({"epochs": None, "minutes": 1e-4}, 20)])
+@pytest.mark.parametrize(
+    ("choices", "n_steps"), [({"epochs": 10}, 120), ({"epochs": 1}, 20), ({"epochs": None, "minutes": 1e-4}, 100)]
+)
 def test_priming_is_short_where_time_is(monkeypatch, choices, n_steps):
     steps: list[bool] = []
     priming = False
@@ -165,6 +167,21 @@ def test_priming_is_short_where_time_is(monkeypatch, choices, n_steps):
     images, _ = drawn((40, 40, 40))
     fit(images, fast_settings(images, **choices))
     assert sum(steps) == n_steps
+
+
+def test_where_time_is_over_after_the_cut_the_heads_know_it_all_the_same(monkeypatch):
+    cuts: list[np.ndarray] = []
+
+    def noted_partition(*arguments, **options):
+        partition = agreed_partition(*arguments, **options)
+        cuts.append(partition.parts)
+        return partition
+
+    monkeypatch.setattr(fast, "agreed_partition", noted_partition)
+    images, _ = drawn((40, 40, 40))
+    result = fit(images, fast_settings(images, epochs=None, minutes=1e-4))
+    assert len(cuts) == 1
+    assert clustering_accuracy(cuts[0], clusters(result)) > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")

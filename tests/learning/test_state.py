@@ -282,7 +282,7 @@ def test_every_index_of_a_state_is_looked_at():
     paper, quick = (copy.deepcopy(keepers[name].states[-2]) for name in ("paper", "fast"))
     fresh = np.random.default_rng(0)
     course = Course(44, 3, 16, 5, fresh, torch.device("cpu"))
-    fast_course = FastCourse(44, 3, CASES["fast"].fast.rounds)
+    fast_course = FastCourse(44, 3, CASES["fast"].fast.rounds, warm_up_share=0.5)
     stage = FastStage(StageBudget(EpochBudget(1), 1.0), 44, 3)
     for part, state, array in (
         (RandomBatches(44, 16, fresh), paper["batches"], paper["batches"]["order"]),
@@ -301,7 +301,7 @@ def test_every_index_of_a_state_is_looked_at():
 
 
 def test_a_round_beyond_the_last_is_refused_as_it_would_never_end():
-    course = FastCourse(44, 3, rounds=2)
+    course = FastCourse(44, 3, rounds=2, warm_up_share=0.5)
     state = course.state()
     for round_, over, fits in (
         (0, False, True),
@@ -317,9 +317,10 @@ def test_a_round_beyond_the_last_is_refused_as_it_would_never_end():
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.inf, math.nan])
 def test_a_share_that_is_none_is_refused_as_the_round_would_never_end(share):
-    course = FastCourse(44, 3, rounds=2)
-    with pytest.raises(ValueError, match="a share is out of range"):
-        course.restore(course.state() | {"end_of_round": share})
+    course = FastCourse(44, 3, rounds=2, warm_up_share=0.5)
+    for name in ("end_of_warm_up", "end_of_round"):
+        with pytest.raises(ValueError, match="a share is out of range"):
+            course.restore(course.state() | {name: share})
     with pytest.raises(ValueError, match="a share is out of range"):
         StageBudget(EpochBudget(1), 1.0).restore({"begin": share})
 

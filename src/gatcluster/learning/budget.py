@@ -68,6 +68,10 @@ class TimeBudget:
         """Leave at least so many of the seconds to what follows training, but never more than half of them all."""
         self._kept_back = max(self._kept_back, min(seconds, self.seconds / 2))
 
+    def share_of(self, seconds: float) -> float:
+        """The share of the time for training that so many seconds are; 1 at most."""
+        return _share(seconds, self.seconds - self._kept_back)
+
     @property
     def spent(self) -> float:
         """The share of the time for training that has passed."""

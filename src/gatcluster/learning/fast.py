@@ -7,7 +7,6 @@ label head's, as in the paper.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from gatcluster.config import FastSettings, Settings
 from gatcluster.learning.batches import Indices, RandomBatches
-from gatcluster.learning.budget import StageBudget
+from gatcluster.learning.budget import EpochBudget, StageBudget
 from gatcluster.learning.contrast import contrastive_loss, projection_head
 from gatcluster.learning.divided import Divided, with_room
 from gatcluster.learning.fast_course import Cut, FastCourse, FastStage, Step
@@ -47,8 +46,10 @@ _LOOKS_AT_THE_END = 2
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
-# A short run is not to spend most of its epochs or minutes on these.
-_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP, _PRIMING_SHARE = 20, 3, 0.1
+# A short run is not to spend most of its epochs or minutes on these. After fewer than 100 the heads hardly know the
+# parts; only where a few epochs are asked for are there fewer, in proportion.
+_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP, _PRIMING_SHARE = 100, 3, 0.1
+_LEAST_PRIMING_STEPS_OF_FEW_EPOCHS = 20
 _SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
@@ -57,10 +58,12 @@ def learn_fast(training: Training) -> None:
     settings = training.settings.fast
     assert settings is not None
     learner = FastLearner(training, settings)
-    course = FastCourse(len(training.images), training.settings.n_clusters, settings.rounds)
+    course = FastCourse(len(training.images), training.settings.n_clusters, settings.rounds, settings.warm_up_share)
     training.parts.add("course", course)  # a resumed run goes on in the stage in which it was
     if not course.warmed_up:
-        learner.warm_up(StageBudget(training.budget, end=settings.warm_up_share))
+        if not training.resumed:
+            course.plan_warm_up(learner.cost_of_a_look())
+        learner.warm_up(StageBudget(training.budget, course.end_of_warm_up))
         course.end_warm_up()
         training.end_stage()
     while not course.over:
@@ -133,6 +136,20 @@ class FastLearner:
         training.take_in(module, *optimizers)
         self.batches = training.parts.add("batches", RandomBatches(n_images, self.n, training.random))
 
+    def cost_of_a_look(self) -> float:
+        """The share of the budget that it takes to look at all images once; what the end takes of it is kept back.
+
+        Once training is over all images are looked at again, for their clusters and the report.
+        """
+        training = self.training
+        if isinstance(training.budget, EpochBudget):
+            return 0.0
+        began = time.monotonic()
+        refresh_statistics(training.network, training.images, training.settings, training.note_action)
+        seconds = (time.monotonic() - began) * max(1.0, len(training.images) / STATISTICS_IMAGES)
+        training.budget.keep_back(_LOOKS_AT_THE_END * seconds)
+        return training.budget.share_of(seconds)
+
     def warm_up(self, budget: StageBudget) -> None:
         """Train the backbone on contrast."""
         size = warm_up_size(self.training.settings)
@@ -153,11 +170,7 @@ class FastLearner:
         """
         training, settings = self.training, self.settings
         training.report_progress("neighbour graph")
-        began = time.monotonic()
         refresh_statistics(training.network, training.images, training.settings, training.note_action)
-        # Once training is over all images are looked at again, in 32 bits as here, for their clusters and the report.
-        look = (time.monotonic() - began) * max(1.0, len(training.images) / STATISTICS_IMAGES)
-        training.budget.keep_back(_LOOKS_AT_THE_END * look)
         embedding = infer(
             training.network, self._embedding, training.images, training.settings, tell=training.note_action
         )
@@ -194,11 +207,8 @@ class FastLearner:
         prior = _prior(partition.parts, k).to(training.fabric.device)
         heads = nn.ModuleList([training.network.label_head, training.network.attention_head])
         optimizers = fast_optimizers(heads)
-        epochs = training.settings.training.epochs
-        planned = math.inf if epochs is None else epochs * len(training.images) / self.n
-        n_steps = int(min(_PRIMING_STEPS, max(_LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP * planned)))
-        began = training.budget.spent
-        budget = StageBudget(training.budget, end=min(1.0, began + _PRIMING_SHARE))
+        n_steps = self._most_priming_steps()
+        budget = StageBudget(training.budget, end=min(1.0, training.budget.spent + _PRIMING_SHARE))
         for step in range(n_steps):
             done = max(step / n_steps, min(budget.spent, step / _LEAST_PRIMING_STEPS))
             if done >= 1:
@@ -217,6 +227,15 @@ class FastLearner:
             losses.total.backward()  # type: ignore[no-untyped-call]  # no scaling here: Fabric has not seen these optimisers
             for optimizer in optimizers:
                 optimizer.step()
+
+    def _most_priming_steps(self) -> int:
+        """As many as there are, unless so few epochs were asked for that these would take longer than all else."""
+        epochs = self.training.settings.training.epochs
+        if epochs is None:
+            return _PRIMING_STEPS
+        planned = epochs * len(self.training.images) / self.n
+        in_proportion = max(_LEAST_PRIMING_STEPS_OF_FEW_EPOCHS, int(_PRIMING_STEPS_PER_STEP * planned))
+        return min(_PRIMING_STEPS, in_proportion)
 
     def learn_partition(self, cut: Cut, budget: StageBudget, is_last: bool) -> None:
         """Learn the parts of the graph with the four tasks, contrast beside them."""

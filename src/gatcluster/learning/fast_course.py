@@ -16,6 +16,10 @@ from gatcluster.learning.neighbours import Partition
 from gatcluster.learning.restored import checked_count, checked_indices, checked_rows, checked_share
 from gatcluster.learning.state import State
 
+# What a cut takes, in looks at all images: one to embed them, about another to find neighbours and cut their graph.
+_LOOKS_OF_A_CUT = 2
+_LEAST_WARM_UP_SHARE = 0.3  # of the budget: a cut of an embedding that knows nothing is worth no time
+
 
 class Cut(NamedTuple):
     """What a round learns."""
@@ -33,10 +37,12 @@ class FastCourse:
         n_images: N.
         n_clusters: k.
         rounds: of the recipe.
+        warm_up_share: of the budget, in the recipe.
     """
 
-    def __init__(self, n_images: int, n_clusters: int, rounds: int) -> None:
+    def __init__(self, n_images: int, n_clusters: int, rounds: int, warm_up_share: float) -> None:
         self._n_images, self._n_clusters, self._rounds = n_images, n_clusters, rounds
+        self.end_of_warm_up = warm_up_share  # as a share of the whole budget
         self.warmed_up = False
         self.round = 0
         self.over = False
@@ -44,6 +50,15 @@ class FastCourse:
         self.parts_before: NDArray[np.int64] | None = None  # (N,), of the last cut
         self.is_last_round = False
         self.end_of_round = 1.0  # as a share of the whole budget
+
+    def plan_warm_up(self, cost_of_a_look: float) -> None:
+        """Let the warm-up end early enough for a cut, and for learning it for as long as the cut takes.
+
+        Args:
+            cost_of_a_look: at all images, as a share of the whole budget; none where epochs are counted.
+        """
+        latest = max(_LEAST_WARM_UP_SHARE, 1 - 2 * _LOOKS_OF_A_CUT * cost_of_a_look)
+        self.end_of_warm_up = min(self.end_of_warm_up, latest)
 
     def end_warm_up(self) -> None:
         """The first round begins."""
@@ -74,6 +89,7 @@ class FastCourse:
     def state(self) -> State:
         """Whole numbers in four bytes: there are many of them."""
         return {
+            "end_of_warm_up": self.end_of_warm_up,
             "warmed_up": self.warmed_up,
             "round": self.round,
             "over": self.over,
@@ -87,6 +103,7 @@ class FastCourse:
 
     def restore(self, state: State) -> None:
         """Go on with the same partition."""
+        self.end_of_warm_up = checked_share(state["end_of_warm_up"])
         self.warmed_up, self.over = bool(state["warmed_up"]), bool(state["over"])
         self.round = self._checked_round(state["round"])
         self.is_last_round, self.end_of_round = bool(state["is_last_round"]), checked_share(state["end_of_round"])
