@@ -81,5 +81,11 @@ def _of_label_features(label_features: Any, settings: Any) -> Clustering:
     return Clustering(
         label_features.argmax(axis=1),
         {"information": information_score(label_features), "confidence": float(label_features.max(axis=1).mean())},
-        {"augment": form.augment, "geometry": form.geometry, "grey": form.grey, "size": list(form.size)},
+        {
+            "augment": form.augment,
+            "geometry": form.geometry,
+            "grey": form.grey,
+            "size": list(form.size),
+            "precision": settings.precision,
+        },
     )

@@ -128,7 +128,9 @@ def _choices(details: Mapping[str, Any]) -> str:
     """What `auto` decided, in words."""
     height, width = details["size"]
     colours = "grey" if details["grey"] else "channels as they are"
-    return f"{details['augment']}, geometry {details['geometry']:.2f}, {colours}, {height}x{width}"
+    # Older lines do not say.
+    bits = {"bf16-mixed": ", 16 bits", "32-true": ", 32 bits"}.get(details.get("precision", ""), "")
+    return f"{details['augment']}, geometry {details['geometry']:.2f}, {colours}, {height}x{width}{bits}"
 
 
 def _correlation_table(lines: Sequence[Line], names: Sequence[str]) -> str:
