@@ -47,7 +47,7 @@ def best_fixed_place(drawn: Drawn) -> float:
 
 @pytest.fixture(scope="module")
 def model() -> GATCluster:
-    return GATCluster(3, epochs=80, random_state=0).fit(draw(100, seed=0).images)
+    return GATCluster(3, epochs=80, random_state=0).fit(draw(200, seed=0).images)
 
 
 def gaussians_of(model: GATCluster, drawn: Drawn) -> np.ndarray:
