@@ -34,7 +34,7 @@ def check_device(device: str, precision: str) -> None:
 def chosen_precision(precision: str, recipe: Recipe, device: str) -> str:
     """The precision for "auto"; any other stays as it is.
 
-    `fast` takes 16-bit floats where the processor computes with them: steps take about half the time. Elsewhere they
+    `fast` takes 16-bit floats where the processor computes with them: steps take less time. Elsewhere they
     are imitated, and slower. `paper` is the method as published, in 32 bits.
     """
     if precision != "auto":

@@ -97,7 +97,7 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Weights of the four losses; by default the paper's for "paper", all 1 for "fast".
     precision : {"auto", "32-true", "bf16-mixed", "16-mixed"}, default="auto"
         Number format of the training. "auto" is "bf16-mixed" in "fast" on a CPU that computes with 16-bit floats, which
-        takes about half the time, and "32-true" otherwise. Both heads, and all that is predicted, are in 32 bits.
+        takes less time, and "32-true" otherwise. Both heads, and all that is predicted, are in 32 bits.
     patience : int, default=None
         Stop early once assignments have stood still for so many epochs.
     callbacks : sequence of Callback, default=None

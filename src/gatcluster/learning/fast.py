@@ -90,7 +90,7 @@ def warm_up_size(settings: Settings) -> tuple[int, int] | None:
     """Height and width of the views of the warm-up; None: those of the images.
 
     A crop of a photo shows its object enlarged. Smaller views show it at about the size that it has in the whole image,
-    which is what the network will look at, and take about half the time. Small glyphs would lose their strokes.
+    which is what the network will look at, and take less time. Small glyphs would lose their strokes.
     """
     fast, images = settings.fast, settings.images
     if fast is None or images.augment != "photo" or settings.network.preset is not None:
