@@ -103,6 +103,7 @@ class FastSettings(_Strict):
 
     warm_up_share: Share  # of the epochs or the minutes
     warm_up_scale: Share = 0.75  # of an image's sides, for the views of photos in the warm-up
+    warm_up_views: int = Field(default=4, ge=2, le=_MOST)  # of each image of a batch, in the warm-up
     rounds: int = Field(default=3, ge=1, le=_MOST)  # of (partition the graph, learn it)
     refining_share: Share = 0.5  # of the learning rate, once clusters are learned
     temperature: Positive = 0.1

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gatcluster.learning.contrast import contrastive_loss, projection_head
 
 
-def loss_by_loop(views, temperature, parts=None):
-    """For each view: -log of its partner's share among all others it has to be told apart from."""
-    n_views = len(views)
+def loss_by_loop(views, temperature, parts=None, n_views=2):
+    """For every two views of an image: -log of the one's share among all that the other has to be told apart from."""
+    n_images = len(views) // n_views
     lengths = [math.sqrt(sum(x * x for x in view)) for view in views]
 
     def weight(i, j):
@@ -20,29 +20,36 @@ def loss_by_loop(views, temperature, parts=None):
         return math.exp(cosine / temperature)
 
     losses = []
-    for i in range(n_views):
-        partner = (i + n_views // 2) % n_views
-        total = 0.0
-        for j in range(n_views):
+    for i in range(len(views)):
+        others = 0.0
+        for j in range(len(views)):
             same_part = parts is not None and parts[i] >= 0 and parts[i] == parts[j]
-            if j == partner or (j != i and not same_part):
-                total += weight(i, j)
-        losses.append(-math.log(weight(i, partner) / total))
-    return sum(losses) / n_views
+            if j % n_images != i % n_images and not same_part:
+                others += weight(i, j)
+        for j in range(len(views)):
+            if j != i and j % n_images == i % n_images:
+                losses.append(-math.log(weight(i, j) / (weight(i, j) + others)))
+    return sum(losses) / len(losses)
 
 
-def random_views(n, d=4, seed=0):
-    return torch.randn(2 * n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+def random_views(n, d=4, seed=0, n_views=2):
+    return torch.randn(n_views * n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("with_parts", [False, True])
 @settings(deadline=None, max_examples=40)
-@given(n=st.integers(1, 6), seed=st.integers(0, 1000), temperature=st.floats(0.1, 3), data=st.data())
-def test_loss_is_its_definition_at_every_pair(with_parts, n, seed, temperature, data):
-    views = random_views(n, seed=seed)
-    parts = data.draw(st.lists(st.integers(-1, 2), min_size=2 * n, max_size=2 * n)) if with_parts else None
-    expected = loss_by_loop(views.tolist(), temperature, parts)
-    loss = contrastive_loss(views, temperature, None if parts is None else torch.tensor(parts))
+@given(
+    n=st.integers(1, 6),
+    n_views=st.integers(2, 5),
+    seed=st.integers(0, 1000),
+    temperature=st.floats(0.1, 3),
+    data=st.data(),
+)
+def test_loss_is_its_definition_at_every_pair(with_parts, n, n_views, seed, temperature, data):
+    views, size = random_views(n, seed=seed, n_views=n_views), n * n_views
+    parts = data.draw(st.lists(st.integers(-1, 2), min_size=size, max_size=size)) if with_parts else None
+    expected = loss_by_loop(views.tolist(), temperature, parts, n_views)
+    loss = contrastive_loss(views, temperature, n_views, None if parts is None else torch.tensor(parts))
     assert loss.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert loss.item() >= 0
 
@@ -55,28 +62,39 @@ def test_worked_by_hand():
     assert contrastive_loss(views, temperature=1.0).item() == pytest.approx((found + lost) / 2, rel=1e-6)
 
 
+def test_three_views_worked_by_hand():
+    # Two images at right angles. The third view of the second lies with the first: of its two pairs, both are missed.
+    views = torch.eye(2)[[0, 1, 0, 1, 0, 0]]
+    first = -math.log(math.e / (math.e + 2 + math.e))  # 3 views, 2 pairs each; among views at 0, 0 and 1
+    right = -math.log(math.e / (math.e + 3))  # views 1 and 2 of the second find each other; all others are at 0
+    to_third = -math.log(1 / (1 + 3))  # ... and look for its third
+    from_third = -math.log(1 / (1 + 3 * math.e))  # which lies among the views of the first
+    expected = (6 * first + 2 * right + 2 * to_third + 2 * from_third) / 12
+    assert contrastive_loss(views, 1.0, n_views=3).item() == pytest.approx(expected, rel=1e-6)
+
+
 def test_views_of_one_part_are_not_told_apart_but_partners_still_have_to_be_found():
     # Images 1 and 2 share a part, so each view sees only its partner (cosine 1) and the views of image 3 (cosine 0).
     views = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
     parts = torch.tensor([0, 0, 1, 0, 0, 1])
     together = -math.log(math.e / (math.e + 2))
     alone = -math.log(math.e / (math.e + 4))
-    loss = contrastive_loss(views, 1.0, parts)
+    loss = contrastive_loss(views, 1.0, parts=parts)
     assert loss.item() == pytest.approx((4 * together + 2 * alone) / 6, rel=1e-6)
     # Far from its partner, a view is charged for it although both are of one part.
-    apart = contrastive_loss(views[[0, 1, 2, 1, 0, 2]], 1.0, parts)
+    apart = contrastive_loss(views[[0, 1, 2, 1, 0, 2]], 1.0, parts=parts)
     assert apart.item() == pytest.approx((4 * math.log(3) + 2 * alone) / 6, rel=1e-6)
 
 
 def test_images_of_no_part_are_told_apart_from_one_another():
     views = random_views(5)
     nowhere = torch.full((10,), -1)
-    torch.testing.assert_close(contrastive_loss(views, 0.5, nowhere), contrastive_loss(views, 0.5))
+    torch.testing.assert_close(contrastive_loss(views, 0.5, parts=nowhere), contrastive_loss(views, 0.5))
 
 
 def test_parts_push_no_view_away_from_others_of_its_part():
     views = random_views(2).requires_grad_()
-    contrastive_loss(views, 0.5, torch.zeros(4, dtype=torch.int64)).backward()
+    contrastive_loss(views, 0.5, parts=torch.zeros(4, dtype=torch.int64)).backward()
     torch.testing.assert_close(views.grad, torch.zeros_like(views))  # only the partner is left to be found
 
 
@@ -84,10 +102,10 @@ def test_parts_push_no_view_away_from_others_of_its_part():
 def test_order_of_the_images_and_of_their_two_views_changes_nothing(with_parts):
     n = 6
     views, parts = random_views(n), torch.tensor([0, 1, -1, 0, 2, 1, 0, 1, 2, -1, 2, 1])
-    loss = contrastive_loss(views, 0.3, parts if with_parts else None)
+    loss = contrastive_loss(views, 0.3, parts=parts if with_parts else None)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(1))
     for moved in (torch.cat([order, order + n]), torch.arange(2 * n).roll(n)):
-        again = contrastive_loss(views[moved], 0.3, parts[moved] if with_parts else None)
+        again = contrastive_loss(views[moved], 0.3, parts=parts[moved] if with_parts else None)
         torch.testing.assert_close(again, loss)
 
 
@@ -111,7 +129,7 @@ HARD = {
 def test_loss_and_gradients_are_finite_at_the_edges(case):
     corner, parts = HARD[case]
     views = corner.clone().requires_grad_()
-    loss = contrastive_loss(views, 0.05, parts)
+    loss = contrastive_loss(views, 0.05, parts=parts)
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(views.grad).all()
@@ -119,7 +137,9 @@ def test_loss_and_gradients_are_finite_at_the_edges(case):
 
 def test_gradients_agree_with_finite_differences():
     parts = torch.tensor([0, 1, 0, 0, 1, -1])
-    assert torch.autograd.gradcheck(lambda views: contrastive_loss(views, 0.5, parts), random_views(3).requires_grad_())
+    assert torch.autograd.gradcheck(
+        lambda views: contrastive_loss(views, 0.5, parts=parts), random_views(3).requires_grad_()
+    )
 
 
 def test_descending_brings_partners_together():

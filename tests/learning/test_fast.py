@@ -144,6 +144,7 @@ def test_a_cluster_of_one_image_in_five_is_found(seed):
     assert sorted(np.bincount(clusters(result), minlength=2))[0] >= 20
 
 
+@pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")  # of a single epoch
 @pytest.mark.parametrize(
     ("choices", "n_steps"), [({"epochs": 10}, 120), ({"epochs": 1}, 20), ({"epochs": None, "minutes": 1e-4}, 100)]
 )

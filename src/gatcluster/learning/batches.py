@@ -31,10 +31,14 @@ class RandomBatches:
         return self
 
     def __next__(self) -> Indices:
-        if self._next + self._batch_size > len(self._order):
+        return self.take(self._batch_size)
+
+    def take(self, n: int) -> Indices:
+        """The next ``n`` images of the order, or the first ones of a new order."""
+        if self._next + n > len(self._order):
             self._order = self._random.permutation(self._n_images)
             self._next = 0
-        start, self._next = self._next, self._next + self._batch_size
+        start, self._next = self._next, self._next + n
         return self._order[start : self._next]
 
     def state(self) -> State:

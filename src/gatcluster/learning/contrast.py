@@ -19,15 +19,18 @@ def projection_head(channels: int) -> nn.Sequential:
     )
 
 
-def contrastive_loss(views: Tensor, temperature: float, parts: Tensor | None = None) -> Tensor:
-    """How badly each image's two views find each other among all views of the batch.
+def contrastive_loss(views: Tensor, temperature: float, n_views: int = 2, parts: Tensor | None = None) -> Tensor:
+    """How badly the views of each image find one another among the views of the others.
 
-    This is the normalised, temperature-scaled cross entropy of contrastive learning.
+    For every two views of an image: the normalised, temperature-scaled cross entropy of contrastive learning, in which
+    the image's further views, if there are any, are left out. With more than two views, a batch of as many pictures
+    says more: it holds more pairs to be brought together.
 
     Args:
-        views: (2n, d), projections of one transformation of n images, then of another.
+        views: (v·n, d), projections of one transformation of n images, then of another, v in all.
         temperature: of the softmax over cosines.
-        parts: (2n,), views of the same part need not be told apart; negative: of no part.
+        n_views: v.
+        parts: (v·n,), views of the same part need not be told apart; negative: of no part.
 
     Returns:
         A scalar >= 0.
@@ -37,11 +40,13 @@ def contrastive_loss(views: Tensor, temperature: float, parts: Tensor | None = N
     0.5514
     """
     unit = nn.functional.normalize(views, dim=1)
-    similarities = unit @ unit.T / temperature  # (2n, 2n)
+    similarities = unit @ unit.T / temperature  # (m, m) with m = v·n
     every = torch.arange(len(views), device=views.device)
-    partner = every.roll(len(views) // 2)
-    ignored = torch.eye(len(views), dtype=torch.bool, device=views.device)
-    if parts is not None:
-        ignored |= (parts[:, None] == parts[None, :]) & (parts >= 0)
-        ignored[every, partner] = False
-    return nn.functional.cross_entropy(similarities.masked_fill(ignored, -torch.inf), partner)
+    n_images = len(views) // n_views
+    own = every[:, None] % n_images == every[None, :] % n_images  # (m, m), views of the same image
+    ignored = own if parts is None else own | ((parts[:, None] == parts[None, :]) & (parts >= 0))
+    # Not -∞: where nothing is left to be told apart from, the gradient would be no number.
+    among = similarities.masked_fill(ignored, torch.finfo(similarities.dtype).min / 2).logsumexp(dim=1)  # (m,)
+    steps = n_images * torch.arange(1, n_views, device=views.device)
+    partners = (every[:, None] + steps) % len(views)  # (m, v - 1)
+    return nn.functional.softplus(among[:, None] - similarities.gather(1, partners)).mean()

@@ -23,6 +23,7 @@ from gatcluster.learning.contrast import contrastive_loss, projection_head
 from gatcluster.learning.divided import Divided, with_room
 from gatcluster.learning.fast_course import Cut, FastCourse, FastStage, Step
 from gatcluster.learning.fast_losses import fast_total_loss
+from gatcluster.learning.first_layer import begin_whitened
 from gatcluster.learning.muon import fast_optimizers
 from gatcluster.learning.neighbours import (
     Partition,
@@ -42,6 +43,8 @@ from gatcluster.model.network import GATNetwork, NetworkOutput
 _RISING_STEPS = 20  # in which the learning rate of a stage grows to its full height
 _LEAST_BATCH = 16
 _LEAST_VIEW = 24  # pixels a side, in the warm-up
+_FEW_IMAGES = 5000
+_PATCHED_IMAGES = 1000  # whose patches the first layer begins with
 _LOOKS_AT_THE_END = 2
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
@@ -62,6 +65,7 @@ def learn_fast(training: Training) -> None:
     training.parts.add("course", course)  # a resumed run goes on in the stage in which it was
     if not course.warmed_up:
         if not training.resumed:
+            learner.whiten_first_layer()
             course.plan_warm_up(learner.cost_of_a_look())
         learner.warm_up(StageBudget(training.budget, course.end_of_warm_up))
         course.end_warm_up()
@@ -104,6 +108,29 @@ def images_of_step(sub_batch: int, n_images: int) -> int:
     return min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)
 
 
+def neighbourhood_sizes(sizes: Sequence[int], n_images: int) -> tuple[int, ...]:
+    """The sizes of the neighbourhoods of which graphs are made: of few images, there is a larger one, too.
+
+    In the smaller neighbourhoods of few images an islet is easily cut off as a part of its own, and another part is
+    made of two kinds. Most cuts must not agree on that. Of many images, larger neighbourhoods made cuts worse.
+
+    >>> neighbourhood_sizes((15, 20, 30), n_images=1797)
+    (15, 20, 30, 45)
+    """
+    return (*sizes, max(sizes) * 3 // 2) if n_images <= _FEW_IMAGES else tuple(sizes)
+
+
+def warm_up_views(wanted: int, n_images: int) -> int:
+    """The views of each image in the warm-up: as many as wanted, or two where too few images would be left.
+
+    A step takes as many pictures as two views of ``n_images`` are: of fewer images, there are more views.
+
+    >>> warm_up_views(4, n_images=128), warm_up_views(4, n_images=20)
+    (4, 2)
+    """
+    return wanted if 2 * n_images >= wanted * _LEAST_BATCH else 2
+
+
 class _Contrasted(nn.Module):
     """The network, with a projection for contrast beside its heads."""
 
@@ -136,6 +163,14 @@ class FastLearner:
         training.take_in(module, *optimizers)
         self.batches = training.parts.add("batches", RandomBatches(n_images, self.n, training.random))
 
+    def whiten_first_layer(self) -> None:
+        """Let the first convolution begin with filters that see the directions of the images' own patches alike."""
+        training, size = self.training, warm_up_size(self.training.settings)
+        sample = training.random.permutation(len(training.images))[:_PATCHED_IMAGES]
+        per_part = training.settings.training.target_sub_batch
+        parts = (sample[start : start + per_part] for start in range(0, len(sample), per_part))
+        begin_whitened(training.network, (training.transformed(part, size) for part in parts))
+
     def cost_of_a_look(self) -> float:
         """The share of the budget that it takes to look at all images once; what the end takes of it is kept back.
 
@@ -153,14 +188,15 @@ class FastLearner:
     def warm_up(self, budget: StageBudget) -> None:
         """Train the backbone on contrast."""
         size = warm_up_size(self.training.settings)
+        n_views = warm_up_views(self.settings.warm_up_views, self.n)
 
         def step(batch: Indices) -> Step:
-            images = self.training.transformed(np.concatenate([batch, batch]), size)
+            images = self.training.transformed(np.tile(batch, n_views), size)
             projected, _ = self.model(images, with_heads=False)
-            contrast = contrastive_loss(projected, self.settings.temperature)
+            contrast = contrastive_loss(projected, self.settings.temperature, n_views)
             return Step(contrast, {"contrast": contrast})
 
-        self._train("warm-up", step, budget, self.training.settings.training.learning_rate, fall=0.8)
+        self._train("warm-up", step, budget, self.training.settings.training.learning_rate, fall=0.8, n_views=n_views)
 
     def cut(self, parts_before: NDArray[np.int64] | None) -> Cut:
         """Each image's nearest neighbours, and the parts that the graph of them falls into.
@@ -178,9 +214,10 @@ class FastLearner:
         embedding = whitened(embedding, settings.whitening)
         k = training.settings.n_clusters
         landmarks = choose_landmarks(embedding, k, settings.landmarks, training.random)
-        neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
+        sizes = neighbourhood_sizes(settings.neighbours, len(landmarks))
+        neighbours = nearest_neighbours(embedding, min(max(sizes), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))
-        partition = agreed_partition(neighbours, k, settings.neighbours, settings.ridges, seed, landmarks)
+        partition = agreed_partition(neighbours, k, sizes, settings.ridges, seed, landmarks)
         if training.settings.watch:
             partition, revived = with_all_parts(partition, embedding, k, seed)
             for part in revived:
@@ -254,7 +291,7 @@ class FastLearner:
                 output.label_features, output.attention_label_features, parts, trust, prior, weights
             )
             sure_parts = torch.where(trust > _SURE, parts, -1)
-            contrast = contrastive_loss(projected, settings.temperature, sure_parts)
+            contrast = contrastive_loss(projected, settings.temperature, parts=sure_parts)
             return Step(
                 losses.total + settings.contrast_weight * contrast,
                 {**losses._asdict(), "contrast": contrast},
@@ -272,9 +309,17 @@ class FastLearner:
         return np.where(takes_close, close, batch)
 
     def _train(
-        self, name: str, step: Callable[[Indices], Step], budget: StageBudget, full_rate: float, fall: float
+        self,
+        name: str,
+        step: Callable[[Indices], Step],
+        budget: StageBudget,
+        full_rate: float,
+        fall: float,
+        n_views: int = 2,
     ) -> None:
         """Descend the loss of batch after batch until the budget is spent; a record for about every M images.
+
+        Two views are counted as one image, however many of them are of the same: all steps take the same time.
 
         Args:
             name: of the stage.
@@ -282,6 +327,7 @@ class FastLearner:
             budget: the stage's.
             full_rate: the learning rate after the first steps.
             fall: the share of it that is taken away, evenly, until the end.
+            n_views: of each image of a batch.
         """
         training, n_images = self.training, len(self.training.images)
         steps_per_record = max(1, training.settings.training.batch_size // self.n)
@@ -289,7 +335,7 @@ class FastLearner:
         while stage.steps or not (stage.records and (budget.spent >= 1 or training.stopped)):  # at least once
             while stage.steps < steps_per_record and not (stage.steps and budget.spent >= 1):
                 stage.rate = full_rate * min(1.0, (stage.taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
-                batch = next(self.batches)
+                batch = self.batches.take(2 * self.n // n_views)
                 result = self._descend(step, batch, stage.rate)
                 if training.allows_step(result.loss):
                     for optimizer in self.optimizers:
@@ -323,7 +369,7 @@ class FastLearner:
             training.fabric.backward(result.loss)
             return result
 
-        return with_room(self.model, attempt, 2 * len(batch), training.note_action)
+        return with_room(self.model, attempt, 2 * self.n, training.note_action)
 
     def _clustering_figures(self, indices: Indices, features: Tensor | None) -> dict[str, Any]:
         """What a record says of clusters; nothing in the warm-up.
