@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from comparison.results import Line
 from gatcluster.errors import InputError
@@ -39,10 +39,7 @@ def circumstances(lines: Sequence[Line]) -> str:
         return list(dict.fromkeys(values))
 
     dates = sorted(line["date"][:10] for line in lines)
-    machines = different(
-        f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory_bytes'] / 2**30:.0f} GB of memory"
-        for hardware in (line["hardware"] for line in lines)
-    )
+    machines = different(_described(line["hardware"]) for line in lines)
     named = ("python", "torch", "scikit-learn", "umap-learn")
     versions = different(", ".join(f"{name} {line['versions'].get(name, '?')}" for name in named) for line in lines)
     seeds = sorted({line["seed"] for line in lines})
@@ -57,3 +54,12 @@ def circumstances(lines: Sequence[Line]) -> str:
         "Dates": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
     }
     return "\n".join(f"- {name}: {text}" for name, text in facts.items())
+
+
+def _described(hardware: dict[str, Any]) -> str:
+    """A machine, in a few words; whether it computes in 16 bits was not noted at first."""
+    floats = {True: ", with 16-bit floats", False: ", without 16-bit floats", None: ""}
+    return (
+        f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory_bytes'] / 2**30:.0f} GB of memory"
+        f"{floats[hardware.get('computes_in_16_bits')]}"
+    )

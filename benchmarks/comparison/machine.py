@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from gatcluster.data.workers import usable_cpus
+from gatcluster.devices import computes_in_bf16
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores that may be used, and memory."""
+    """Processor, cores that may be used, memory, and whether `fast` finds 16-bit floats there."""
     described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = re.search(r"model name\s*:\s*(.+)", described)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -24,6 +25,7 @@ def hardware() -> dict[str, Any]:
         "cpu": " ".join(model[1].split()) if model else platform.machine(),
         "cores": usable_cpus(),
         "memory_bytes": memory,
+        "computes_in_16_bits": computes_in_bf16(),
     }
 
 

@@ -119,12 +119,21 @@ def heads_not_primed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def first_layer_by_chance() -> Iterator[None]:
+    """Filters of the first layer that begin as drawn."""
+    with patch.object(fast, "begin_whitened", lambda network, batches: None):
+        yield
+
+
 VARIANTS: Final[dict[str, Variant]] = {
     "fast-full": Variant("`fast`, whole"),
     "fast-no-warm-up": Variant("no warm-up", changes={"fast": {"warm_up_share": 0.0}}),
     "fast-short-warm-up": Variant(
         "as short a warm-up as for glyphs", changes={"fast": {"warm_up_share": FAST_WARM_UP_SHARE["glyph"]}}
     ),
+    "fast-two-views": Variant("two views in the warm-up, not four", changes={"fast": {"warm_up_views": 2}}),
+    "fast-first-layer": Variant("a first layer drawn by chance", patched=first_layer_by_chance),
     "fast-32-bits": Variant("32 bits, whatever the processor", changes={"precision": "32-true"}),
     "fast-full-size": Variant("views of full size in the warm-up", changes={"fast": {"warm_up_scale": 1.0}}),
     "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),
