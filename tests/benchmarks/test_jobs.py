@@ -36,7 +36,7 @@ def test_every_measurement_leaves_a_line_that_says_all(measured):
         assert line["empty_clusters"] == line["cluster_sizes"].count(0)
         assert 0 < line["seconds"] < line["seconds_of_process"]
         assert line["peak_bytes"] > 100e6  # torch alone takes that
-        assert {"cpu", "cores", "memory_bytes"} == set(line["hardware"])
+        assert {"cpu", "cores", "memory_bytes", "computes_in_16_bits"} == set(line["hardware"])
         assert line["versions"]["torch"]
         assert (line["command"], line["seed"]) == ("a command", 0)
     assert 0.75 < lines[0]["accuracy"] < 0.85  # what everybody gets

@@ -40,6 +40,11 @@ def test_a_cut_that_takes_half_of_a_round_or_more_is_the_last():
     assert ends(3, warm_up=1.0, cost=0.0) == [1.0]  # the time is over
 
 
+def test_where_time_does_not_do_for_all_rounds_there_are_fewer():
+    # 0.48 is left after the cut: 0.16 for each of three rounds is too little for cuts of 0.1, 0.24 for two is enough.
+    assert ends(3, warm_up=0.42, cost=0.1) == pytest.approx([0.76, 1.0])
+
+
 @pytest.mark.parametrize(
     ("share", "look", "end"),
     [

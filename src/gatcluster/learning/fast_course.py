@@ -67,7 +67,7 @@ class FastCourse:
     def begin_round(self, cut: Cut, spent: float, cost_of_cut: float) -> None:
         """Let a round learn this cut. What is left of the budget is divided evenly among the rounds that are left.
 
-        A further cut must leave at least as much time to learn it as it takes: else this round is the last.
+        Each cut must leave at least as much time to learn it as it takes: else there are fewer rounds.
 
         Args:
             cut: what to learn.
@@ -76,9 +76,10 @@ class FastCourse:
         """
         self.cut, self.parts_before = cut, cut.partition.parts
         rounds_left = self._rounds - self.round
-        share = (1 - spent) / rounds_left
-        self.is_last_round = rounds_left == 1 or share <= 2 * cost_of_cut
-        self.end_of_round = 1.0 if self.is_last_round else spent + share
+        while rounds_left > 1 and (1 - spent) / rounds_left <= 2 * cost_of_cut:
+            rounds_left -= 1
+        self.is_last_round = rounds_left == 1
+        self.end_of_round = 1.0 if self.is_last_round else spent + (1 - spent) / rounds_left
 
     def end_round(self) -> None:
         """The next round, if there is one, cuts the graph anew."""
