@@ -12,7 +12,9 @@ from gatcluster.data.images import ImageSet
 from gatcluster.evaluation.metrics import clustering_accuracy
 from gatcluster.learning import fast
 from gatcluster.learning.callbacks import Callback
+from gatcluster.learning.contrast import contrastive_loss
 from gatcluster.learning.fast_losses import fast_total_loss
+from gatcluster.learning.first_layer import begin_whitened
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.learning.neighbours import agreed_partition
 from gatcluster.model.inference import label_features
@@ -96,6 +98,11 @@ def test_the_warm_up_sees_photos_at_three_quarters_of_their_size_while_that_is_e
     assert fast.warm_up_size(fast_settings(images, augment="glyph")) is None
     if expected:
         assert fast.warm_up_size(fast_settings(images, augment="photo", preset="cifar10")) is None
+
+
+@pytest.mark.parametrize(("n_images", "sizes"), [(5000, (15, 20, 30, 45)), (5001, (15, 20, 30))])
+def test_few_images_are_cut_with_a_larger_neighbourhood_too(n_images, sizes):
+    assert fast.neighbourhood_sizes((15, 20, 30), n_images) == sizes
 
 
 @pytest.fixture
@@ -276,6 +283,41 @@ def test_warm_up_takes_its_share_of_the_epochs(share):
     n = sum(trained.values())
     assert n == 16 * 2  # steps of 16 images, the least there are
     assert trained["warm-up"] == share * n
+
+
+@small
+@pytest.mark.parametrize(("counts", "n_views"), [((48, 48, 48), 4), ((20, 20), 2)])
+def test_all_steps_take_as_many_pictures_and_the_warm_up_more_views_of_fewer_images(monkeypatch, counts, n_views):
+    steps: list[tuple[int, int, bool]] = []  # pictures, views of each image, whether in the warm-up
+
+    def noted_loss(views, temperature, n_views=2, parts=None):
+        steps.append((len(views), n_views, parts is None))
+        return contrastive_loss(views, temperature, n_views, parts)
+
+    monkeypatch.setattr(fast, "contrastive_loss", noted_loss)
+    images, _ = drawn(counts)
+    fit(images, fast_settings(images, k=len(counts), epochs=4))
+    pictures = 2 * fast.images_of_step(128, len(images))
+    assert set(steps) == {(pictures, n_views, True), (pictures, 2, False)}
+    n_trained = sum(pictures for pictures, _, _ in steps) / 2
+    assert n_trained == pytest.approx(4 * len(images), rel=0.1)  # two pictures count as an image
+
+
+@small
+def test_the_first_layer_begins_with_the_patches_of_transformed_images(monkeypatch):
+    begun: list[tuple[torch.Tensor, torch.Tensor]] = []  # its weights before, and after
+
+    def noted_begin(network, batches):
+        before = network.backbone[0].weight.detach().clone()
+        begin_whitened(network, batches)
+        begun.append((before, network.backbone[0].weight.detach().clone()))
+
+    monkeypatch.setattr(fast, "begin_whitened", noted_begin)
+    images, _ = drawn((20, 20, 20))
+    fit(images, fast_settings(images, epochs=2))
+    assert len(begun) == 1
+    before, after = begun[0]
+    assert (before != after).any(dim=(1, 2, 3)).all()  # 8 filters, from 9 directions
 
 
 @small
