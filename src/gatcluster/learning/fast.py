@@ -112,12 +112,13 @@ def neighbourhood_sizes(sizes: Sequence[int], n_images: int) -> tuple[int, ...]:
     """The sizes of the neighbourhoods of which graphs are made: of few images, there is a larger one, too.
 
     In the smaller neighbourhoods of few images an islet is easily cut off as a part of its own, and another part is
-    made of two kinds. Most cuts must not agree on that. Of many images, larger neighbourhoods made cuts worse.
+    made of two kinds. Most cuts must not agree on that. Of many images, larger neighbourhoods made cuts worse. A single
+    size stays alone: there is nothing to agree with.
 
-    >>> neighbourhood_sizes((15, 20, 30), n_images=1797)
-    (15, 20, 30, 45)
+    >>> neighbourhood_sizes((15, 20, 30), n_images=1797), neighbourhood_sizes((20,), n_images=1797)
+    ((15, 20, 30, 45), (20,))
     """
-    return (*sizes, max(sizes) * 3 // 2) if n_images <= _FEW_IMAGES else tuple(sizes)
+    return (*sizes, max(sizes) * 3 // 2) if n_images <= _FEW_IMAGES and len(sizes) > 1 else tuple(sizes)
 
 
 def warm_up_views(wanted: int, n_images: int) -> int:
