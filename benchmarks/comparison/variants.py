@@ -133,7 +133,7 @@ VARIANTS: Final[dict[str, Variant]] = {
         "as short a warm-up as for glyphs", changes={"fast": {"warm_up_share": FAST_WARM_UP_SHARE["glyph"]}}
     ),
     "fast-two-views": Variant("two views in the warm-up, not four", changes={"fast": {"warm_up_views": 2}}),
-    "fast-first-layer": Variant("a first layer drawn by chance", patched=first_layer_by_chance),
+    "fast-random-first-layer": Variant("a first layer drawn by chance", patched=first_layer_by_chance),
     "fast-32-bits": Variant("32 bits, whatever the processor", changes={"precision": "32-true"}),
     "fast-full-size": Variant("views of full size in the warm-up", changes={"fast": {"warm_up_scale": 1.0}}),
     "fast-adam": Variant("Adam in place of Muon", patched=adam_for_all),
