@@ -32,7 +32,7 @@ from gatcluster.learning.neighbours import (
     nearest_neighbours,
     renumbered,
 )
-from gatcluster.learning.normalisation import STATISTICS_IMAGES, refresh_statistics
+from gatcluster.learning.normalisation import mixed_sample, refresh_statistics
 from gatcluster.learning.revival import with_all_parts
 from gatcluster.learning.training import Training
 from gatcluster.learning.watch import check_finite
@@ -45,7 +45,8 @@ _LEAST_BATCH = 16
 _LEAST_VIEW = 24  # pixels a side, in the warm-up
 _FEW_IMAGES = 5000
 _PATCHED_IMAGES = 1000  # whose patches the first layer begins with
-_LOOKS_AT_THE_END = 2
+_FIRST_LOOK = 100  # images, before looks are timed
+_MARGIN_AT_THE_END = 0.015  # of the time: looks take longer on some days
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
@@ -175,16 +176,31 @@ class FastLearner:
     def cost_of_a_look(self) -> float:
         """The share of the budget that it takes to look at all images once; what the end takes of it is kept back.
 
-        Once training is over all images are looked at again, for their clusters and the report.
+        Once training is over statistics are refreshed, and all images are looked at again, for their clusters.
         """
         training = self.training
         if isinstance(training.budget, EpochBudget):
             return 0.0
+        sample = mixed_sample(len(training.images))
+        self._seconds_of_looking(sample[:_FIRST_LOOK])  # the first look at anything takes longer than all others
         began = time.monotonic()
         refresh_statistics(training.network, training.images, training.settings, training.note_action)
-        seconds = (time.monotonic() - began) * max(1.0, len(training.images) / STATISTICS_IMAGES)
-        training.budget.keep_back(_LOOKS_AT_THE_END * seconds)
-        return training.budget.share_of(seconds)
+        refreshing = time.monotonic() - began
+        looking = self._seconds_of_looking(sample) * len(training.images) / len(sample)
+        training.budget.keep_back(refreshing + looking + _MARGIN_AT_THE_END * training.budget.seconds)
+        return training.budget.share_of(looking)
+
+    def _seconds_of_looking(self, chosen: Indices) -> float:
+        training, began = self.training, time.monotonic()
+        infer(
+            training.network,
+            training.network.label_features,
+            training.images,
+            training.settings,
+            chosen,
+            training.note_action,
+        )
+        return time.monotonic() - began
 
     def warm_up(self, budget: StageBudget) -> None:
         """Train the backbone on contrast."""
