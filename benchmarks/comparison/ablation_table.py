@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from comparison.document import circumstances, table
+from comparison.label_free_scores import SCORES, SCORES_EXPLAINED
 from comparison.results import OVER, Budget, Group, Line, Spread, grouped, latest, rank_correlation
 from comparison.sets import SETS
 from comparison.variants import VARIANTS
@@ -80,9 +81,10 @@ def _correlations(lines: Sequence[Line], columns: Sequence[tuple[str, Budget]]) 
     rows = []
     for title, chosen in [(SETS[name].title, [name]) for name in names] + [("all sets", names)]:
         runs = [line for line in lines if line["set"] in chosen and VARIANTS[line["method"]].recipe == "fast"]
-        found = [rank_correlation(runs, score) for score in ("information", "confidence")]
+        found = [rank_correlation(runs, score) for score in SCORES]
         rows.append((title, *("-" if value is None else f"{value:+.2f} ({n})" for value, n in found)))
     explained = (
-        "Spearman's rank correlation with ACC over all variants and seeds of `fast`; in brackets, how many runs."
+        "Spearman's rank correlation with ACC over all variants and seeds of `fast`; in brackets, how many runs. "
+        f"{SCORES_EXPLAINED}"
     )
-    return f"{explained}\n\n{table(('runs', 'information', 'confidence'), rows)}"
+    return f"{explained}\n\n{table(('runs', *SCORES), rows)}"

@@ -60,7 +60,7 @@ def measure(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
         "images": n_images,
         "cluster_sizes": sizes.tolist(),
         "empty_clusters": int((sizes == 0).sum()),
-        "label_free": dict(found.label_free),
+        "label_free": dict(found.label_free()),
         "details": dict(found.details),
     }
 

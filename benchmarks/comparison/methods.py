@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from comparison.label_free_scores import label_free_scores
 from comparison.peers import PEER_IMPORTS, PEERS, Clustering
 from gatcluster.data.sources import read_images
-from gatcluster.evaluation.label_free import information_score
 
 RECIPES: Final = ("fast", "paper")
 QUALITY_METHODS: Final = (*RECIPES, *PEERS)
@@ -64,28 +65,41 @@ def _by_estimator(recipe: str, work: Work) -> Clustering:
     model = GATCluster(
         work.n_clusters, recipe=recipe, minutes=work.minutes, epochs=work.epochs, random_state=work.seed
     ).fit(work.source)
-    found = _of_label_features(model.label_features_, model.settings_)
     last = model.history_[-1]
-    return found._replace(details={**found.details, "epochs": last.epoch, "losses": last.losses})
+    return Clustering(
+        model.labels_,
+        partial(_scores, model.label_features_, model.network_, work.source, model.settings_),
+        {**_chosen(model.settings_), "epochs": last.epoch, "losses": last.losses},
+    )
 
 
 def _by_variant(name: str, work: Work) -> Clustering:
     from comparison.variants import VARIANTS, fit_variant
 
-    features, settings = fit_variant(VARIANTS[name], work.source, work.n_clusters, work.seed, work.minutes, work.epochs)
-    return _of_label_features(features, settings)
-
-
-def _of_label_features(label_features: Any, settings: Any) -> Clustering:
-    form = settings.images
+    found, full = fit_variant(VARIANTS[name], work.source, work.n_clusters, work.seed, work.minutes, work.epochs)
+    # Views for the score are those of the whole recipe: else a variant without them would be invariant to nothing.
+    same = {"geometry": full.images.geometry, "strokes": full.images.strokes}
+    judged = found.settings.model_copy(update={"images": found.settings.images.model_copy(update=same)})
     return Clustering(
-        label_features.argmax(axis=1),
-        {"information": information_score(label_features), "confidence": float(label_features.max(axis=1).mean())},
-        {
-            "augment": form.augment,
-            "geometry": form.geometry,
-            "grey": form.grey,
-            "size": list(form.size),
-            "precision": settings.precision,
-        },
+        found.label_features.argmax(axis=1),
+        partial(_scores, found.label_features, found.network, work.source, judged),
+        _chosen(found.settings),
     )
+
+
+def _scores(label_features: Any, network: Any, source: Any, settings: Any) -> dict[str, float]:
+    from gatcluster.prepare import read_like
+
+    return label_free_scores(label_features, network, read_like(source, settings.images), settings.images)
+
+
+def _chosen(settings: Any) -> dict[str, Any]:
+    """What `auto` decided."""
+    form = settings.images
+    return {
+        "augment": form.augment,
+        "geometry": form.geometry,
+        "grey": form.grey,
+        "size": list(form.size),
+        "precision": settings.precision,
+    }

@@ -30,7 +30,7 @@ class Clustering(NamedTuple):
     """What a method found."""
 
     clusters: NDArray[np.int64]  # (N,)
-    label_free: Mapping[str, float] = MappingProxyType({})  # scores that need no labels
+    label_free: Callable[[], Mapping[str, float]] = dict  # makes scores that need no labels: once the clock has stopped
     details: Mapping[str, Any] = MappingProxyType({})  # what else is worth knowing of the run
 
 
@@ -85,7 +85,7 @@ def umap_mixture(images: ImageSet, n_clusters: int, seed: int, seconds: float) -
     embedding = np.asarray(embedding, dtype=np.float64)  # in single precision a covariance may cease to be positive
     mixture = GaussianMixture(n_clusters, n_init=5, random_state=seed).fit(embedding)
     belief = mixture.predict_proba(embedding)
-    return Clustering(belief.argmax(axis=1), {"information": information_score(belief)})
+    return Clustering(belief.argmax(axis=1), lambda: {"information": information_score(belief)})
 
 
 PEERS: Final[dict[str, Callable[[ImageSet, int, int, float], Clustering]]] = {

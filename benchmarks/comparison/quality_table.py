@@ -9,6 +9,7 @@ from typing import Any
 
 from comparison.demands import Groups, verdicts
 from comparison.document import circumstances, table
+from comparison.label_free_scores import SCORES, SCORES_EXPLAINED
 from comparison.methods import QUALITY_METHODS, TITLES
 from comparison.results import DONE, OVER, Budget, Group, Line, grouped, latest, rank_correlation
 from comparison.sets import SETS
@@ -135,19 +136,18 @@ def _choices(details: Mapping[str, Any]) -> str:
 
 def _correlation_table(lines: Sequence[Line], names: Sequence[str]) -> str:
     """Spearman's rank correlation of each label-free score with ACC, for each set and over all."""
-    header = ("runs", "information, `fast`", "confidence, `fast`", "information, both", "confidence, both")
+    header = ("runs", *(f"{score}, {runs}" for runs in ("`fast`", "both") for score in SCORES))
     rows = []
     for title, chosen in [(SETS[name].title, [name]) for name in names] + [("all sets", list(names))]:
         row = [title]
         for recipes in (("fast",), _RECIPES):
             runs = [line for line in lines if line["set"] in chosen and line["method"] in recipes]
-            for score in ("information", "confidence"):
+            for score in SCORES:
                 value, n = rank_correlation(runs, score)
                 row.append(f"{'-' if value is None else f'{value:+.2f}'} ({n})")
         rows.append(row)
     explained = (
         "Spearman's rank correlation with ACC over runs, the number of runs in brackets: of `fast` alone, and of "
-        "`fast` and `paper` together. Information is what `score` of the estimator returns; confidence is the mean of "
-        "the largest label feature. Over all sets it mostly says which sets are easy."
+        f"`fast` and `paper` together. {SCORES_EXPLAINED} Over all sets a score mostly says which sets are easy."
     )
     return f"{explained}\n\n{table(header, rows)}"

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from gatcluster.choices import Recipe
 from gatcluster.config import FAST_WARM_UP_SHARE, Settings, checked_settings
 from gatcluster.learning import fast, neighbours
-from gatcluster.learning.fit import fit
+from gatcluster.learning.fit import FitResult, fit
 from gatcluster.prepare import prepare
 
 _SINGLE_CUT_NEIGHBOURS, _SINGLE_CUT_RIDGE = 20, 0.3
@@ -53,15 +53,14 @@ class Variant:
 
 def fit_variant(
     variant: Variant, source: Any, n_clusters: int, seed: int, minutes: float | None, epochs: int | None
-) -> tuple[NDArray[np.float32], Settings]:
-    """The label features (N, k) that a variant ends with, and its settings."""
+) -> tuple[FitResult, Settings]:
+    """What a variant ends with, and the settings of the whole recipe."""
     images, full = prepare(
         source, n_clusters=n_clusters, seed=seed, recipe=variant.recipe, minutes=minutes, epochs=epochs
     )
-    settings = variant.settings(full)
     context: AbstractContextManager[Any] = variant.patched()
     with context:
-        return fit(images, settings).label_features, settings
+        return fit(images, variant.settings(full)), full
 
 
 class _ScaledAdam(torch.optim.Adam):

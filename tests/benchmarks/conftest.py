@@ -32,7 +32,7 @@ def made_up() -> Callable[..., dict[str, Any]]:
             "images": 1797,
             "cluster_sizes": [180] * 10,
             "empty_clusters": 0,
-            "label_free": {"information": accuracy, "confidence": accuracy} if recipe else {},
+            "label_free": {"information": accuracy, "confidence": accuracy, "invariance": accuracy} if recipe else {},
             "details": {"augment": "glyph", "geometry": 1.0, "grey": True, "size": [8, 8]} if recipe else {},
             "date": "2026-01-02T03:04:05+00:00",
             "commit": "0123456789",

@@ -44,6 +44,7 @@ def test_every_measurement_leaves_a_line_that_says_all(measured):
     fast = lines[2]
     assert 0 < fast["label_free"]["information"] < 1
     assert 0.1 < fast["label_free"]["confidence"] <= 1
+    assert 0 < fast["label_free"]["invariance"] < fast["label_free"]["confidence"]
     assert fast["details"]["augment"] == "glyph"
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from comparison import peers
+from comparison import label_free_scores, methods, peers
 from comparison.autoencoder import Autoencoder
 from comparison.sets import SETS, find_source, subset
 from comparison.variants import VARIANTS, fit_variant
@@ -74,7 +74,22 @@ def test_every_variant_changes_something_but_the_whole_recipe(name):
 @pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")  # one epoch is not meant to find much
 @pytest.mark.parametrize("name", ["fast-adam", "fast-kmeans", "fast-no-priming", "paper-no-R"])
 def test_variants_run_to_the_end(digits, name):
-    features, settings = fit_variant(VARIANTS[name], digits.pixels[:64], 3, seed=0, minutes=None, epochs=1)
-    assert features.shape == (64, 3)
-    assert np.allclose(features.sum(axis=1), 1, atol=1e-4)
-    assert settings.recipe == VARIANTS[name].recipe
+    found, full = fit_variant(VARIANTS[name], digits.pixels[:64], 3, seed=0, minutes=None, epochs=1)
+    assert found.label_features.shape == (64, 3)
+    assert np.allclose(found.label_features.sum(axis=1), 1, atol=1e-4)
+    assert found.settings.recipe == full.recipe == VARIANTS[name].recipe
+
+
+@pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")
+def test_a_variant_without_transformations_is_scored_with_those_of_the_whole_recipe(digits, monkeypatch):
+    forms = []
+
+    def noted(features, network, images, form):
+        forms.append(form)
+        return label_free_scores.label_free_scores(features, network, images, form)
+
+    monkeypatch.setattr(methods, "label_free_scores", noted)
+    work = methods.Work(digits.pixels[:64], 3, seed=0, minutes=None, epochs=1)
+    scores = methods.cluster("fast-no-geometry", work).label_free()
+    assert set(scores) == set(label_free_scores.SCORES)
+    assert forms[0].geometry > 0
