@@ -238,7 +238,7 @@ def test_what_is_done_once_time_is_over_is_timed_before_and_kept_back(monkeypatc
     monkeypatch.setattr(fast.time, "monotonic", lambda: now)
     share = learner.cost_of_a_look()
     kept = learner.training.budget.state()["kept_back"]
-    assert kept == pytest.approx(3 + 30 + 0.015 * 600)  # statistics, a look at 3,000 images, and a margin
+    assert kept == pytest.approx(3 + 1.15 * 30 + 0.03 * 600)  # statistics, a look at 3,000 images, and a margin
     assert share == pytest.approx(30 / (600 - kept))
 
 
