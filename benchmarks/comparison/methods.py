@@ -77,7 +77,7 @@ def _by_variant(name: str, work: Work) -> Clustering:
     from comparison.variants import VARIANTS, fit_variant
 
     found, full = fit_variant(VARIANTS[name], work.source, work.n_clusters, work.seed, work.minutes, work.epochs)
-    # Views for the score are those of the whole recipe: else a variant without them would be invariant to nothing.
+    # Views for the score are those of the whole recipe: else one without them would have nothing to withstand.
     same = {"geometry": full.images.geometry, "strokes": full.images.strokes}
     judged = found.settings.model_copy(update={"images": found.settings.images.model_copy(update=same)})
     return Clustering(
