@@ -27,24 +27,3 @@ def information_score(label_features: ArrayLike) -> float:
     of_mean = -xlogy(mean, mean).sum()
     mean_of = -xlogy(features, features).sum(axis=1).mean()
     return float((of_mean - mean_of) / np.log(features.shape[1]))
-
-
-def invariance_score(first: ArrayLike, second: ArrayLike) -> float:
-    """How much the cluster of one view of an image tells of the cluster of another: mutual information, of log k.
-
-    A clustering that goes by what a transformation changes, such as colour or place, is sure of every view and yet
-    scores little here.
-
-    Args:
-        first: (N, k), label features of one random transformation of each image.
-        second: (N, k), of another.
-
-    >>> sure = [[1.0, 0.0], [0.0, 1.0]]
-    >>> invariance_score(sure, sure), invariance_score(sure * 2, sure + sure[::-1])
-    (1.0, 0.0)
-    """
-    one, other = (np.asarray(features, dtype=np.float64) for features in (first, second))
-    joint = (one.T @ other + other.T @ one) / (2 * len(one))  # (k, k), how often both clusters meet
-    alone = joint.sum(axis=0)  # (k,)
-    information = xlogy(joint, joint).sum() - 2 * xlogy(alone, alone).sum()
-    return float(information / np.log(len(alone)))
