@@ -17,7 +17,6 @@ from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.first_layer import begin_whitened
 from gatcluster.learning.fit import FitResult, fit
 from gatcluster.learning.neighbours import agreed_partition
-from gatcluster.learning.training import Training
 from gatcluster.model.inference import label_features
 
 # So few images may leave a cluster empty, or be too alike to be cut; and nobody asks how well they are learned.
@@ -216,30 +215,6 @@ def test_priming_is_no_part_of_the_cost_of_a_cut_and_once_time_is_over_there_is_
     fit(images, fast_settings(images, minutes=0.05))
     assert costs[0] <= spent_before_priming[0]
     assert rounds == [True]  # the time is over
-
-
-@small
-def test_what_is_done_once_time_is_over_is_timed_before_and_kept_back(monkeypatch):
-    now = 0.0
-
-    def slow_refresh(*arguments):
-        nonlocal now
-        now += 3
-
-    def slow_infer(network, function, images, settings, chosen, tell):
-        nonlocal now
-        now += 10 if now == 0 else 0.01 * len(chosen)  # the first time takes longer
-
-    images, _ = drawn((1000, 1000, 1000))
-    settings = fast_settings(images, minutes=10)
-    learner = fast.FastLearner(Training(images, settings), settings.fast)
-    monkeypatch.setattr(fast, "refresh_statistics", slow_refresh)
-    monkeypatch.setattr(fast, "infer", slow_infer)
-    monkeypatch.setattr(fast.time, "monotonic", lambda: now)
-    share = learner.cost_of_a_look()
-    kept = learner.training.budget.state()["kept_back"]
-    assert kept == pytest.approx(3 + 1.15 * 30 + 0.03 * 600)  # statistics, a look at 3,000 images, and a margin
-    assert share == pytest.approx(30 / (600 - kept))
 
 
 def test_clusters_keep_their_numbers_from_round_to_round(monkeypatch):

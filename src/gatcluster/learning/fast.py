@@ -7,7 +7,6 @@ label head's, as in the paper.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,9 +17,10 @@ from torch import Tensor, nn
 
 from gatcluster.config import FastSettings, Settings
 from gatcluster.learning.batches import Indices, RandomBatches
-from gatcluster.learning.budget import EpochBudget, StageBudget
+from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.contrast import contrastive_loss, projection_head
 from gatcluster.learning.divided import Divided, with_room
+from gatcluster.learning.ending import keep_back_the_end
 from gatcluster.learning.fast_course import Cut, FastCourse, FastStage, Step
 from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.first_layer import begin_whitened
@@ -32,7 +32,7 @@ from gatcluster.learning.neighbours import (
     nearest_neighbours,
     renumbered,
 )
-from gatcluster.learning.normalisation import mixed_sample, refresh_statistics
+from gatcluster.learning.normalisation import refresh_statistics
 from gatcluster.learning.revival import with_all_parts
 from gatcluster.learning.training import Training
 from gatcluster.learning.watch import check_finite
@@ -45,9 +45,6 @@ _LEAST_BATCH = 16
 _LEAST_VIEW = 24  # pixels a side, in the warm-up
 _FEW_IMAGES = 5000
 _PATCHED_IMAGES = 1000  # whose patches the first layer begins with
-_FIRST_LOOK = 100  # images, before looks are timed
-# A machine may be slower at the end than at the beginning, and there is some more to do than to look.
-_LOOKS_AT_THE_END, _MARGIN_AT_THE_END = 1.15, 0.03  # the margin is a share of the time
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
 PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
@@ -68,7 +65,7 @@ def learn_fast(training: Training) -> None:
     if not course.warmed_up:
         if not training.resumed:
             learner.whiten_first_layer()
-            course.plan_warm_up(learner.cost_of_a_look())
+            course.plan_warm_up(keep_back_the_end(training, with_statistics=True))
         learner.warm_up(StageBudget(training.budget, course.end_of_warm_up))
         course.end_warm_up()
         training.end_stage()
@@ -173,37 +170,6 @@ class FastLearner:
         per_part = training.settings.training.target_sub_batch
         parts = (sample[start : start + per_part] for start in range(0, len(sample), per_part))
         begin_whitened(training.network, (training.transformed(part, size) for part in parts))
-
-    def cost_of_a_look(self) -> float:
-        """The share of the budget that it takes to look at all images once; what the end takes of it is kept back.
-
-        Once training is over statistics are refreshed, and all images are looked at again, for their clusters.
-        """
-        training = self.training
-        if isinstance(training.budget, EpochBudget):
-            return 0.0
-        sample = mixed_sample(len(training.images))
-        self._seconds_of_looking(sample[:_FIRST_LOOK])  # the first look at anything takes longer than all others
-        began = time.monotonic()
-        refresh_statistics(training.network, training.images, training.settings, training.note_action)
-        refreshing = time.monotonic() - began
-        looking = self._seconds_of_looking(sample) * len(training.images) / len(sample)
-        training.budget.keep_back(
-            refreshing + _LOOKS_AT_THE_END * looking + _MARGIN_AT_THE_END * training.budget.seconds
-        )
-        return training.budget.share_of(looking)
-
-    def _seconds_of_looking(self, chosen: Indices) -> float:
-        training, began = self.training, time.monotonic()
-        infer(
-            training.network,
-            training.network.label_features,
-            training.images,
-            training.settings,
-            chosen,
-            training.note_action,
-        )
-        return time.monotonic() - began
 
     def warm_up(self, budget: StageBudget) -> None:
         """Train the backbone on contrast."""

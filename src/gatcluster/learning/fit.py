@@ -15,6 +15,7 @@ from gatcluster.data.images import ImageSet
 from gatcluster.devices import check_device, machine_memory
 from gatcluster.errors import ConvergenceWarning, InputError
 from gatcluster.learning.callbacks import Callback, StopWhenSettled
+from gatcluster.learning.ending import keep_back_the_end
 from gatcluster.learning.fast import learn_fast
 from gatcluster.learning.history import Record
 from gatcluster.learning.snapshots import Snapshots
@@ -83,6 +84,8 @@ def check_fittable(settings: Settings) -> None:
 def learn_as_published(trainer: Trainer) -> None:
     """The paper's recipe: Algorithm 1 from random weights, relations from k-means, a constant learning rate."""
     rate = trainer.settings.training.learning_rate
+    if not trainer.resumed:
+        keep_back_the_end(trainer, with_statistics=False)
     trainer.algorithm_1(trainer.paper_targets, trainer.budget, learning_rate=lambda spent: rate)
 
 
