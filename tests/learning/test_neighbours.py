@@ -17,6 +17,7 @@ from gatcluster.learning.neighbours import (
     Neighbours,
     Partition,
     agreed_partition,
+    falls_apart,
     most_agreed,
     nearest_neighbours,
     renumbered,
@@ -339,6 +340,36 @@ def test_clusters_of_an_embedding_are_found_with_confidence(sizes):
     partition = agreed_partition(found, len(sizes), sizes=(8, 12, 20), ridges=(0.3, 1.0), seed=0)
     assert clustering_accuracy(labels, partition.parts) == 1
     assert partition.confidence.mean() > 0.8
+
+
+def test_a_graph_falls_apart_into_its_cliques_and_into_nothing_else():
+    graph, labels = separate_cliques((30, 40, 50))
+    assert falls_apart(graph, labels, 3)
+    assert not falls_apart(graph, np.where(labels == 2, np.arange(120) % 2 + 1, labels), 3)  # one is halved
+    assert not falls_apart(graph, np.minimum(labels, 1), 3)  # two are one, and a part is empty
+
+
+def test_a_graph_does_not_fall_apart_where_edges_cross_or_a_part_is_an_islet():
+    joined, labels = separate_cliques((30, 40))
+    joined = joined.tolil()
+    one, other = np.flatnonzero(labels == 0)[0], np.flatnonzero(labels == 1)[0]
+    joined[one, other] = joined[other, one] = 10.0
+    assert not falls_apart(joined.tocsr(), labels, 2)
+    islet, labels = separate_cliques((6, 60))
+    assert not falls_apart(islet, labels, 2)
+
+
+def test_where_the_graph_falls_apart_cuts_that_say_otherwise_have_no_vote(monkeypatch):
+    embedding, labels = blobs((40, 40, 40), spread=0.02)
+    wrong = np.where(labels == 2, np.arange(120) % 2 * 2, np.minimum(labels, 1))
+
+    def partly_right(graph, n_clusters, ridge, seed):
+        return labels if ridge < 0.5 else wrong
+
+    monkeypatch.setattr(neighbours_module, "spectral_partition", partly_right)
+    found = nearest_neighbours(embedding, 20)
+    partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0, 1.5, 2.0), seed=0)
+    assert clustering_accuracy(labels, partition.parts) == 1
 
 
 def test_an_image_between_two_clusters_is_less_sure_than_those_inside():

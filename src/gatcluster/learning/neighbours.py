@@ -23,6 +23,8 @@ _SIMILARITIES_AT_A_TIME = 2**23  # 32 MB of them
 _LEAST_NEIGHBOURS = 3
 _SCALE_NEIGHBOUR = 7  # the distance to the seventh neighbour is the scale of an image's surroundings
 _SMOOTHING_STEPS = 2
+# A graph falls apart where of no part more than this share of the edges leaves, and none is so small, to an even share.
+_LEAVING_SHARE, _ISLET_SHARE = 0.002, 0.25
 _DENSE_SIZE = 400  # up to so many images the whole spectrum is quicker, and always converges
 
 
@@ -186,6 +188,27 @@ def most_agreed(partitions: Sequence[NDArray[np.int64]]) -> int:
     return int(np.argmax(agreement))
 
 
+def falls_apart(graph: sparse.csr_matrix, parts: NDArray[np.int64], n_clusters: int) -> bool:
+    """Whether a graph consists of these parts: hardly an edge leaves any of them, and none is an islet.
+
+    Args:
+        graph: (N, N), symmetric.
+        parts: (N,), the part of each image.
+        n_clusters: k, how many parts.
+
+    >>> pairs = sparse.csr_matrix(np.kron(np.eye(2), np.ones((2, 2))))
+    >>> falls_apart(pairs, np.array([0, 0, 1, 1]), 2), falls_apart(pairs, np.array([0, 1, 1, 1]), 2)
+    (True, False)
+    """
+    if np.bincount(parts, minlength=n_clusters).min() < _ISLET_SHARE * len(parts) / n_clusters:
+        return False
+    edges = graph.tocoo()
+    within = parts[edges.row] == parts[edges.col]
+    weight = np.bincount(parts[edges.row], edges.data, n_clusters)
+    kept = np.bincount(parts[edges.row][within], edges.data[within], n_clusters)
+    return bool((kept >= (1 - _LEAVING_SHARE) * weight).all())
+
+
 def agreed_partition(
     neighbours: Neighbours,
     n_clusters: int,
@@ -196,7 +219,8 @@ def agreed_partition(
 ) -> Partition:
     """Cut the graph of several neighbourhood sizes, with several ridges, and keep the cut that is most agreed on.
 
-    Each image then takes the part that most of the graph around it belongs to.
+    Where a graph falls apart into k parts by itself, cuts that say otherwise have no vote: a strong ridge joins two of
+    such parts and halves a third. Each image then takes the part that most of the graph around it belongs to.
 
     Args:
         neighbours: of all N images, among the landmarks.
@@ -210,10 +234,14 @@ def agreed_partition(
     n_landmarks, n = among.indices.shape
     n = min(n, max(_LEAST_NEIGHBOURS, n_landmarks // (2 * n_clusters)))  # a small cluster has few neighbours to offer
     cuts: list[tuple[int, NDArray[np.int64]]] = []
+    plain: list[tuple[int, NDArray[np.int64]]] = []  # those of them by which the graph falls apart
     for size in sorted({min(size, n) for size in sizes}):
         graph = self_tuning_graph(among.nearest(size))  # one at a time: of many images, a graph is large
-        cuts += [(size, spectral_partition(graph, n_clusters, ridge, seed)) for ridge in ridges]
-    size, parts = cuts[most_agreed([parts for _, parts in cuts])]
+        found = [(size, spectral_partition(graph, n_clusters, ridge, seed)) for ridge in ridges]
+        cuts += found
+        plain += [cut for cut in found if falls_apart(graph, cut[1], n_clusters)]
+    voting = plain or cuts
+    size, parts = voting[most_agreed([parts for _, parts in voting])]
     membership = smoothed_membership(self_tuning_graph(among.nearest(size)), parts, n_clusters)
     if landmarks is not None and len(landmarks) < len(neighbours.indices):
         membership = spread_membership(neighbours.nearest(size), landmarks, membership)
