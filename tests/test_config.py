@@ -93,6 +93,15 @@ def test_fast_recipe_always_has_a_length(n_images):
     assert default_epochs("fast", n_images, batch_size=2) >= 1
 
 
+@pytest.mark.parametrize("minutes", [None, 59, 60, 600])
+@pytest.mark.parametrize("augment", ["photo", "glyph", "none"])
+def test_only_photos_with_an_hour_get_a_wider_backbone(augment, minutes):
+    images = ImageSettings(size=(32, 32), channels=3, grey=False, augment=augment)
+    settings = made(images=images, recipe="fast", minutes=minutes)
+    wide = augment == "photo" and minutes in (60, 600)
+    assert settings.network.width == (64 if wide else 32)
+
+
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
