@@ -16,7 +16,7 @@ from gatcluster.learning.contrast import contrastive_loss
 from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.first_layer import begin_whitened
 from gatcluster.learning.fit import FitResult, fit
-from gatcluster.learning.neighbours import agreed_partition
+from gatcluster.learning.neighbours import best_partition
 from gatcluster.model.inference import label_features
 
 # So few images may leave a cluster empty, or be too alike to be cut; and nobody asks how well they are learned.
@@ -100,11 +100,6 @@ def test_the_warm_up_sees_photos_at_three_quarters_of_their_size_while_that_is_e
         assert fast.warm_up_size(fast_settings(images, augment="photo", preset="cifar10")) is None
 
 
-@pytest.mark.parametrize(("n_images", "sizes"), [(5000, (15, 20, 30, 45)), (5001, (15, 20, 30))])
-def test_few_images_are_cut_with_a_larger_neighbourhood_too(n_images, sizes):
-    assert fast.neighbourhood_sizes((15, 20, 30), n_images) == sizes
-
-
 @pytest.fixture
 def _little_priming(monkeypatch):
     """A second less for every fit."""
@@ -181,11 +176,11 @@ def test_where_time_is_over_after_the_cut_the_heads_know_it_all_the_same(monkeyp
     cuts: list[np.ndarray] = []
 
     def noted_partition(*arguments, **options):
-        partition = agreed_partition(*arguments, **options)
+        partition = best_partition(*arguments, **options)
         cuts.append(partition.parts)
         return partition
 
-    monkeypatch.setattr(fast, "agreed_partition", noted_partition)
+    monkeypatch.setattr(fast, "best_partition", noted_partition)
     images, _ = drawn((40, 40, 40))
     result = fit(images, fast_settings(images, epochs=None, minutes=1e-4))
     assert len(cuts) == 1
@@ -223,10 +218,10 @@ def test_clusters_keep_their_numbers_from_round_to_round(monkeypatch):
     def rotated_partition(*arguments, **options):  # a cut numbers its parts by chance: here never as before
         nonlocal calls
         calls += 1
-        partition = agreed_partition(*arguments, **options)
+        partition = best_partition(*arguments, **options)
         return partition._replace(parts=(partition.parts + calls) % 3)
 
-    monkeypatch.setattr(fast, "agreed_partition", rotated_partition)
+    monkeypatch.setattr(fast, "best_partition", rotated_partition)
     images, labels = drawn((40, 40, 40))
     result = fit(images, fast_settings(images, epochs=10))
     assert calls == result.settings.fast.rounds > 1

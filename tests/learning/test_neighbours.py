@@ -16,10 +16,11 @@ from gatcluster.learning import neighbours as neighbours_module
 from gatcluster.learning.neighbours import (
     Neighbours,
     Partition,
-    agreed_partition,
-    falls_apart,
-    most_agreed,
+    best_partition,
+    has_islet,
+    least_cut,
     nearest_neighbours,
+    normalised_cut,
     renumbered,
     self_tuning_graph,
     smoothed,
@@ -252,18 +253,53 @@ def test_a_graph_without_edges_is_cut_somehow():
 # Choosing, smoothing, numbering.
 
 
-def test_the_cut_that_comes_out_again_is_chosen():
-    right = np.array([0, 0, 1, 1, 2, 2])
-    joined, split = np.array([0, 0, 1, 1, 1, 1]), np.array([0, 1, 2, 2, 2, 2])
-    # Another numbering is the same cut: both copies agree fully with each other and halfway with the rest.
-    assert most_agreed([joined, right, split, (right + 1) % 3]) == 1
-    assert most_agreed([split, joined, (right + 2) % 3, right]) == 2
-    assert most_agreed([split]) == 0
+@settings(deadline=None, max_examples=40)
+@given(n=st.integers(4, 25), k=st.integers(1, 5), seed=st.integers(0, 1000))
+def test_the_normalised_cut_is_that_of_a_loop_over_edges(n, k, seed):
+    graph = self_tuning_graph(nearest_neighbours(random_embedding(n, seed=seed), 3))
+    parts = np.random.default_rng(seed).integers(0, k, n)
+    dense, shares = graph.toarray(), []
+    for part in range(k):
+        edges = [(i, j) for i in range(n) for j in range(n) if parts[i] == part]
+        all_weight = sum(dense[edge] for edge in edges)
+        leaving = sum(dense[i, j] for i, j in edges if parts[j] != part)
+        shares.append(leaving / all_weight if all_weight else 1)
+    assert normalised_cut(graph, parts, k) == pytest.approx(np.mean(shares))
 
 
-def test_identical_cuts_leave_the_first():
-    cut = np.array([0, 1, 1])
-    assert most_agreed([cut, cut.copy(), cut.copy()]) == 0
+def test_a_part_is_an_islet_below_a_quarter_of_an_even_share():
+    assert not has_islet(np.repeat([0, 1, 2], [10, 55, 55]), 3)  # an even share is 40
+    assert has_islet(np.repeat([0, 1, 2], [9, 55, 56]), 3)
+    assert has_islet(np.repeat([0, 2], [60, 60]), 3)  # an empty part
+
+
+def test_the_cut_that_leaves_most_whole_is_chosen_whatever_its_numbers():
+    graph, labels = separate_cliques((30, 40, 50))
+    halved = np.where(labels == 2, np.arange(120) % 2 + 1, labels)
+    for turn in range(3):
+        assert least_cut([graph], [halved, (labels + turn) % 3, (halved + 1) % 3], 3) == 1
+    assert least_cut([graph], [labels, labels.copy()], 3) == 0  # the first of equals
+
+
+def test_the_cut_is_chosen_by_all_graphs_together():
+    pairs, crosses = graph_of({(0, 1): 1.0, (2, 3): 1.0}, 4), graph_of({(0, 2): 1.0, (1, 3): 1.0}, 4)
+    by_pairs, by_crosses = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    assert least_cut([pairs, crosses, pairs], [by_crosses, by_pairs], 2) == 1
+    assert least_cut([pairs, crosses, crosses], [by_crosses, by_pairs], 2) == 0
+
+
+def test_an_islet_is_believed_only_if_most_cuts_have_it():
+    # Three kinds, of which the last two touch, and four loose images: to cut these off and join two kinds costs less.
+    graph, labels = separate_cliques((4, 40, 40, 40))
+    touching = graph.tolil()
+    for one, other in zip(np.flatnonzero(labels == 2), np.flatnonzero(labels == 3), strict=True):
+        touching[one, other] = touching[other, one] = 1.0
+    touching = touching.tocsr()
+    islet, kinds = np.minimum(labels, 2), np.maximum(labels, 1) - 1
+    assert normalised_cut(touching, islet, 3) < normalised_cut(touching, kinds, 3)
+    assert least_cut([touching], [islet, kinds], 3) == 1
+    assert least_cut([touching], [islet, kinds, islet, kinds], 3) == 1
+    assert least_cut([touching], [kinds, islet, islet], 3) == 1
 
 
 def test_an_image_among_images_of_another_part_moves_there():
@@ -337,38 +373,21 @@ def test_new_numbers_keep_the_parts_and_as_many_images_as_possible(parts, before
 def test_clusters_of_an_embedding_are_found_with_confidence(sizes):
     embedding, labels = blobs(sizes)
     found = nearest_neighbours(embedding, 20)
-    partition = agreed_partition(found, len(sizes), sizes=(8, 12, 20), ridges=(0.3, 1.0), seed=0)
+    partition = best_partition(found, len(sizes), sizes=(8, 12, 20), ridges=(0.3, 1.0), seed=0)
     assert clustering_accuracy(labels, partition.parts) == 1
     assert partition.confidence.mean() > 0.8
 
 
-def test_a_graph_falls_apart_into_its_cliques_and_into_nothing_else():
-    graph, labels = separate_cliques((30, 40, 50))
-    assert falls_apart(graph, labels, 3)
-    assert not falls_apart(graph, np.where(labels == 2, np.arange(120) % 2 + 1, labels), 3)  # one is halved
-    assert not falls_apart(graph, np.minimum(labels, 1), 3)  # two are one, and a part is empty
-
-
-def test_a_graph_does_not_fall_apart_where_edges_cross_or_a_part_is_an_islet():
-    joined, labels = separate_cliques((30, 40))
-    joined = joined.tolil()
-    one, other = np.flatnonzero(labels == 0)[0], np.flatnonzero(labels == 1)[0]
-    joined[one, other] = joined[other, one] = 10.0
-    assert not falls_apart(joined.tocsr(), labels, 2)
-    islet, labels = separate_cliques((6, 60))
-    assert not falls_apart(islet, labels, 2)
-
-
-def test_where_the_graph_falls_apart_cuts_that_say_otherwise_have_no_vote(monkeypatch):
+def test_a_single_right_cut_is_chosen_among_wrong_ones(monkeypatch):
     embedding, labels = blobs((40, 40, 40), spread=0.02)
     wrong = np.where(labels == 2, np.arange(120) % 2 * 2, np.minimum(labels, 1))
 
-    def partly_right(graph, n_clusters, ridge, seed):
-        return labels if ridge < 0.5 else wrong
+    def hardly_ever_right(graph, n_clusters, ridge, seed):
+        return labels if ridge == 1.5 else wrong
 
-    monkeypatch.setattr(neighbours_module, "spectral_partition", partly_right)
+    monkeypatch.setattr(neighbours_module, "spectral_partition", hardly_ever_right)
     found = nearest_neighbours(embedding, 20)
-    partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0, 1.5, 2.0), seed=0)
+    partition = best_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0, 1.5, 2.0), seed=0)
     assert clustering_accuracy(labels, partition.parts) == 1
 
 
@@ -376,7 +395,7 @@ def test_an_image_between_two_clusters_is_less_sure_than_those_inside():
     embedding, _ = blobs((40, 40), spread=0.05, d=3)
     between = torch.tensor([[1.0, 1.0, 0.0]])
     found = nearest_neighbours(torch.cat([embedding, between]), 10)
-    partition = agreed_partition(found, 2, sizes=(10,), ridges=(0.3,), seed=0)
+    partition = best_partition(found, 2, sizes=(10,), ridges=(0.3,), seed=0)
     assert partition.confidence[-1] < np.median(partition.confidence[:-1])
 
 
@@ -384,7 +403,7 @@ def test_an_image_between_two_clusters_is_less_sure_than_those_inside():
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (5, 2), (5, 5), (12, 11)])
 def test_a_handful_of_images_is_partitioned(n, k):
     found = nearest_neighbours(random_embedding(n), min(30, n - 1))
-    partition = agreed_partition(found, k, sizes=(15, 20, 30), ridges=(0.3, 1.0), seed=0)
+    partition = best_partition(found, k, sizes=(15, 20, 30), ridges=(0.3, 1.0), seed=0)
     assert set(partition.parts) <= set(range(k))
     assert np.isfinite(partition.confidence).all()
 
@@ -419,7 +438,7 @@ def test_copies_of_images_do_not_take_them_out_of_their_clusters():
     accuracies = []
     for landmarks in (neighbours_module.choose_landmarks(copied, 3, 10_000, np.random.default_rng(0)), None):
         found = nearest_neighbours(copied, 12, landmarks)
-        partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
+        partition = best_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
         accuracies.append(clustering_accuracy(kinds, partition.parts))
     assert accuracies[0] == 1
     assert accuracies[1] < 0.7
@@ -444,7 +463,7 @@ def test_with_all_images_as_landmarks_nothing_changes():
     plain, among = nearest_neighbours(embedding, 20), nearest_neighbours(embedding, 20, everything)
     np.testing.assert_array_equal(plain.indices, among.indices)
     choices = {"sizes": (8, 12), "ridges": (0.3,), "seed": 0}
-    one, other = agreed_partition(plain, 3, **choices), agreed_partition(among, 3, **choices, landmarks=everything)
+    one, other = best_partition(plain, 3, **choices), best_partition(among, 3, **choices, landmarks=everything)
     np.testing.assert_array_equal(one.parts, other.parts)
     np.testing.assert_array_equal(one.confidence, other.confidence)
 
@@ -453,7 +472,7 @@ def test_images_that_are_no_landmarks_follow_their_neighbours():
     embedding, labels = blobs((300, 200, 250), spread=0.15)
     landmarks = neighbours_module.choose_landmarks(embedding, 3, 150, np.random.default_rng(1))
     found = nearest_neighbours(embedding, 20, landmarks)
-    partition = agreed_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
+    partition = best_partition(found, 3, sizes=(8, 12), ridges=(0.3, 1.0), seed=0, landmarks=landmarks)
     assert clustering_accuracy(labels, partition.parts) == 1
     assert partition.confidence.shape == (750,)
     assert partition.confidence.mean() > 0.9

@@ -40,9 +40,6 @@ class EpochBudget:
         """The share of the epochs that are over."""
         return _share(self._done, self.epochs)
 
-    def keep_back(self, seconds: float) -> None:
-        """Nothing to keep: what follows training takes no epochs."""
-
     def state(self) -> State:
         """What is used up."""
         return {"done": self._done}

@@ -27,7 +27,7 @@ from gatcluster.learning.first_layer import begin_whitened
 from gatcluster.learning.muon import fast_optimizers
 from gatcluster.learning.neighbours import (
     Partition,
-    agreed_partition,
+    best_partition,
     choose_landmarks,
     nearest_neighbours,
     renumbered,
@@ -43,7 +43,6 @@ from gatcluster.model.network import GATNetwork, NetworkOutput
 _RISING_STEPS = 20  # in which the learning rate of a stage grows to its full height
 _LEAST_BATCH = 16
 _LEAST_VIEW = 24  # pixels a side, in the warm-up
-_FEW_IMAGES = 5000
 _PATCHED_IMAGES = 1000  # whose patches the first layer begins with
 _CLOSE_NEIGHBOURS = 5  # a view of one of these may stand in for a view of the image itself
 _ADAM_SHARE = 0.1  # of Muon's learning rate, for biases and normalisations
@@ -105,19 +104,6 @@ def warm_up_size(settings: Settings) -> tuple[int, int] | None:
 def images_of_step(sub_batch: int, n_images: int) -> int:
     """The images of a step: of few images there are several steps yet."""
     return min(sub_batch, max(_LEAST_BATCH, n_images // 4), n_images)
-
-
-def neighbourhood_sizes(sizes: Sequence[int], n_images: int) -> tuple[int, ...]:
-    """The sizes of the neighbourhoods of which graphs are made: of few images, there is a larger one, too.
-
-    In the smaller neighbourhoods of few images an islet is easily cut off as a part of its own, and another part is
-    made of two kinds. Most cuts must not agree on that. Of many images, larger neighbourhoods made cuts worse. A single
-    size stays alone: there is nothing to agree with.
-
-    >>> neighbourhood_sizes((15, 20, 30), n_images=1797), neighbourhood_sizes((20,), n_images=1797)
-    ((15, 20, 30, 45), (20,))
-    """
-    return (*sizes, max(sizes) * 3 // 2) if n_images <= _FEW_IMAGES and len(sizes) > 1 else tuple(sizes)
 
 
 def warm_up_views(wanted: int, n_images: int) -> int:
@@ -200,10 +186,9 @@ class FastLearner:
         embedding = whitened(embedding, settings.whitening)
         k = training.settings.n_clusters
         landmarks = choose_landmarks(embedding, k, settings.landmarks, training.random)
-        sizes = neighbourhood_sizes(settings.neighbours, len(landmarks))
-        neighbours = nearest_neighbours(embedding, min(max(sizes), len(landmarks) - 1), landmarks)
+        neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))
-        partition = agreed_partition(neighbours, k, sizes, settings.ridges, seed, landmarks)
+        partition = best_partition(neighbours, k, settings.neighbours, settings.ridges, seed, landmarks)
         if training.settings.watch:
             partition, revived = with_all_parts(partition, embedding, k, seed)
             for part in revived:

@@ -23,7 +23,7 @@ from gatcluster.config import Settings
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
 from gatcluster.learning.budget import StageBudget
-from gatcluster.learning.fast import PRIMING_IMAGES, FastLearner, images_of_step, neighbourhood_sizes
+from gatcluster.learning.fast import PRIMING_IMAGES, FastLearner, images_of_step
 from gatcluster.learning.fast_course import Cut
 from gatcluster.learning.neighbours import Partition
 from gatcluster.learning.outer_iteration import Targets
@@ -127,7 +127,7 @@ def _held_bytes(images: ImageSet, settings: Settings, map_bytes: int, channels: 
     n_images, k = len(images), settings.n_clusters
     held = 3 * 4 * n_images * k  # label features; those of a batch; a copy on the way to the file
     if settings.fast is not None:
-        neighbours = max(neighbourhood_sizes(settings.fast.neighbours, n_images))
+        neighbours = max(settings.fast.neighbours)
         held += n_images * (3 * 4 * channels + 3 * 12 * neighbours) + min(n_images, PRIMING_IMAGES) * 2 * map_bytes
     return held
 

@@ -13,7 +13,6 @@ from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
-from sklearn.metrics import normalized_mutual_info_score
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
@@ -23,8 +22,7 @@ _SIMILARITIES_AT_A_TIME = 2**23  # 32 MB of them
 _LEAST_NEIGHBOURS = 3
 _SCALE_NEIGHBOUR = 7  # the distance to the seventh neighbour is the scale of an image's surroundings
 _SMOOTHING_STEPS = 2
-# A graph falls apart where of no part more than this share of the edges leaves, and none is so small, to an even share.
-_LEAVING_SHARE, _ISLET_SHARE = 0.002, 0.25
+_ISLET_SHARE = 0.25  # of an even share: a smaller part is an islet
 _DENSE_SIZE = 400  # up to so many images the whole spectrum is quicker, and always converges
 
 
@@ -173,43 +171,51 @@ def _leading_eigenvectors(
     return np.asarray(vectors)
 
 
-def most_agreed(partitions: Sequence[NDArray[np.int64]]) -> int:
-    """Which of several partitions has, on average, most in common with all the others (mean NMI).
-
-    A cut that goes through a cluster, or joins two, differs from run to run; the right one comes out again.
-
-    >>> right, wrong = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    >>> most_agreed([wrong, right, 1 - right])
-    1
-    """
-    agreement = [
-        sum(normalized_mutual_info_score(one, other) for other in partitions if other is not one) for one in partitions
-    ]
-    return int(np.argmax(agreement))
-
-
-def falls_apart(graph: sparse.csr_matrix, parts: NDArray[np.int64], n_clusters: int) -> bool:
-    """Whether a graph consists of these parts: hardly an edge leaves any of them, and none is an islet.
+def normalised_cut(graph: sparse.csr_matrix, parts: NDArray[np.int64], n_clusters: int) -> float:
+    """The share of a part's edges that leave it, mean over the parts; of an empty part, 1.
 
     Args:
         graph: (N, N), symmetric.
         parts: (N,), the part of each image.
         n_clusters: k, how many parts.
 
-    >>> pairs = sparse.csr_matrix(np.kron(np.eye(2), np.ones((2, 2))))
-    >>> falls_apart(pairs, np.array([0, 0, 1, 1]), 2), falls_apart(pairs, np.array([0, 1, 1, 1]), 2)
-    (True, False)
+    >>> chain = sparse.csr_matrix(np.eye(4, k=1) + np.eye(4, k=-1))
+    >>> round(normalised_cut(chain, np.array([0, 0, 1, 1]), 2), 3), normalised_cut(chain, np.zeros(4, int), 2)
+    (0.333, 0.5)
     """
-    if np.bincount(parts, minlength=n_clusters).min() < _ISLET_SHARE * len(parts) / n_clusters:
-        return False
     edges = graph.tocoo()
     within = parts[edges.row] == parts[edges.col]
     weight = np.bincount(parts[edges.row], edges.data, n_clusters)
     kept = np.bincount(parts[edges.row][within], edges.data[within], n_clusters)
-    return bool((kept >= (1 - _LEAVING_SHARE) * weight).all())
+    return float(np.mean(1 - kept / np.maximum(weight, _TINY)))
 
 
-def agreed_partition(
+def has_islet(parts: NDArray[np.int64], n_clusters: int) -> bool:
+    """Whether one of k parts (N,) is far smaller than an even share.
+
+    >>> has_islet(np.repeat([0, 1], [3, 7]), 2), has_islet(np.repeat([0, 1], [1, 9]), 2)
+    (False, True)
+    """
+    return bool(np.bincount(parts, minlength=n_clusters).min() < _ISLET_SHARE * len(parts) / n_clusters)
+
+
+def least_cut(graphs: Sequence[sparse.csr_matrix], cuts: Sequence[NDArray[np.int64]], n_clusters: int) -> int:
+    """Which of several cuts leaves most of the graphs whole: that of the least normalised cut, mean over the graphs.
+
+    A few images that are easily cut off cost little, although another part then has to hold two kinds. So cuts with an
+    islet are left out, unless most cuts have one: then it is a kind of its own.
+
+    Args:
+        graphs: (N, N) each, of the same images.
+        cuts: (N,) each, the part of each image.
+        n_clusters: k, how many parts.
+    """
+    islets = np.array([has_islet(parts, n_clusters) for parts in cuts])
+    costs = np.array([np.mean([normalised_cut(graph, parts, n_clusters) for graph in graphs]) for parts in cuts])
+    return int(np.argmin(np.where(islets & (islets.mean() <= 0.5), np.inf, costs)))
+
+
+def best_partition(
     neighbours: Neighbours,
     n_clusters: int,
     sizes: Sequence[int],
@@ -217,10 +223,9 @@ def agreed_partition(
     seed: int,
     landmarks: NDArray[np.int64] | None = None,
 ) -> Partition:
-    """Cut the graph of several neighbourhood sizes, with several ridges, and keep the cut that is most agreed on.
+    """Cut the graph of several neighbourhood sizes, with several ridges, and keep the cut that cuts least.
 
-    Where a graph falls apart into k parts by itself, cuts that say otherwise have no vote: a strong ridge joins two of
-    such parts and halves a third. Each image then takes the part that most of the graph around it belongs to.
+    Each image then takes the part that most of the graph around it belongs to.
 
     Args:
         neighbours: of all N images, among the landmarks.
@@ -233,16 +238,12 @@ def agreed_partition(
     among = neighbours if landmarks is None else _within(neighbours, landmarks)
     n_landmarks, n = among.indices.shape
     n = min(n, max(_LEAST_NEIGHBOURS, n_landmarks // (2 * n_clusters)))  # a small cluster has few neighbours to offer
-    cuts: list[tuple[int, NDArray[np.int64]]] = []
-    plain: list[tuple[int, NDArray[np.int64]]] = []  # those of them by which the graph falls apart
-    for size in sorted({min(size, n) for size in sizes}):
-        graph = self_tuning_graph(among.nearest(size))  # one at a time: of many images, a graph is large
-        found = [(size, spectral_partition(graph, n_clusters, ridge, seed)) for ridge in ridges]
-        cuts += found
-        plain += [cut for cut in found if falls_apart(graph, cut[1], n_clusters)]
-    voting = plain or cuts
-    size, parts = voting[most_agreed([parts for _, parts in voting])]
-    membership = smoothed_membership(self_tuning_graph(among.nearest(size)), parts, n_clusters)
+    graphs = {size: self_tuning_graph(among.nearest(size)) for size in sorted({min(size, n) for size in sizes})}
+    tries = [(size, ridge) for size in graphs for ridge in ridges]
+    cuts = [spectral_partition(graphs[size], n_clusters, ridge, seed) for size, ridge in tries]
+    best = least_cut(list(graphs.values()), cuts, n_clusters)
+    size = tries[best][0]
+    membership = smoothed_membership(graphs[size], cuts[best], n_clusters)
     if landmarks is not None and len(landmarks) < len(neighbours.indices):
         membership = spread_membership(neighbours.nearest(size), landmarks, membership)
     return partition_of(membership)

@@ -32,8 +32,6 @@ from gatcluster.model.network import build_network
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would print the precision, which settings tell
 
-# Kept back at least, of a time budget, for what follows training: every image's cluster, and writing the run.
-_SHARE_FOR_THE_END = 0.03
 _SEEN_SHARE = 0.9  # of the images, before a cluster without any counts as empty
 
 
@@ -68,7 +66,6 @@ class Training:
         self.budget: EpochBudget | TimeBudget = (
             TimeBudget(training.minutes * 60) if training.minutes is not None else EpochBudget(training.epochs or 0)
         )
-        self.budget.keep_back(_SHARE_FOR_THE_END * 60 * (training.minutes or 0))
         self.random = np.random.default_rng(settings.seed)  # orders, and the starts of k-means
         self.transformation_random = torch.Generator(self.fabric.device).manual_seed(settings.seed)
         self.clusters = np.full(len(images), -1)  # of each image when last seen; -1: not seen yet
