@@ -48,11 +48,14 @@ class ImageSettings(_Strict):
         return 1 if self.ink or (self.grey and self.channels == 3) else self.channels
 
 
+_LEAN_WIDTH: Final = 32  # channels of the lean backbone's first layer
+
+
 class NetworkSettings(_Strict):
     """The network's shape. ``preset=None`` is the lean backbone."""
 
     preset: str | None = None
-    width: int = Field(default=32, ge=4, le=1024)  # channels of the lean backbone's first layer
+    width: int = Field(default=_LEAN_WIDTH, ge=4, le=1024)
     alpha: Positive = 0.05  # α of the Gaussian kernel
 
     @model_validator(mode="after")
@@ -184,9 +187,8 @@ RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
 # Which photos are near each other takes longer to learn than the parts do.
 FAST_WARM_UP_SHARE: Final[dict[Augment, float]] = {"photo": 0.75, "glyph": 0.55, "none": 0.55}
 
-# Channels of the lean backbone's first layer. Twice as many see a quarter of the images in the same time: photos gain
-# by it once there is this much time, and glyphs have long been learned by then.
-_LEAN_WIDTH: Final = 32
+# Photos with this much time get a lean backbone twice as wide, which sees a quarter of the images in the same time. In
+# 7.5 minutes it gains nothing yet; glyphs have long been learned by then.
 _LONG_MINUTES: Final = 60
 
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
