@@ -95,10 +95,11 @@ def test_fast_recipe_always_has_a_length(n_images):
 
 @pytest.mark.parametrize("minutes", [None, 59, 60, 600])
 @pytest.mark.parametrize("augment", ["photo", "glyph", "none"])
-def test_only_photos_with_an_hour_get_a_wider_backbone(augment, minutes):
+@pytest.mark.parametrize("recipe", ["fast", "paper"])
+def test_only_fast_with_photos_and_an_hour_gets_a_wider_backbone(recipe, augment, minutes):
     images = ImageSettings(size=(32, 32), channels=3, grey=False, augment=augment)
-    settings = made(images=images, recipe="fast", minutes=minutes)
-    wide = augment == "photo" and minutes in (60, 600)
+    settings = made(images=images, recipe=recipe, minutes=minutes)
+    wide = recipe == "fast" and augment == "photo" and minutes in (60, 600)
     assert settings.network.width == (64 if wide else 32)
 
 

@@ -120,7 +120,7 @@ class FastSettings(_Strict):
         default=20_000, ge=2, le=_MOST
     )  # images in the graphs, at most; the rest follow their neighbours
     ridges: tuple[Weight, ...] = (0.3, 1.0)  # of the cuts
-    neighbour_share: Share = 0.5  # of the views that are of a neighbour, while the partition is learned
+    neighbour_share: Share = 0.5  # of second views that are of a neighbour, while the partition is learned
     contrast_weight: Weight = 1.0  # beside the four tasks
 
 
@@ -187,8 +187,8 @@ RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
 # Which photos are near each other takes longer to learn than the parts do.
 FAST_WARM_UP_SHARE: Final[dict[Augment, float]] = {"photo": 0.75, "glyph": 0.55, "none": 0.55}
 
-# Photos with this much time get a lean backbone twice as wide, which sees a quarter of the images in the same time. In
-# 7.5 minutes it gains nothing yet; glyphs have long been learned by then.
+# `fast` gives photos with this much time a lean backbone twice as wide, which sees a quarter of the images in the same
+# time. In 7.5 minutes it gains nothing yet; glyphs have long been learned by then.
 _LONG_MINUTES: Final = 60
 
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
@@ -211,14 +211,16 @@ def default_epochs(recipe: Recipe, n_images: int, batch_size: int) -> int:
     return min(most, max(least, _FAST_IMAGES // n_images))
 
 
-def lean_width(augment: Augment, minutes: float | None) -> int:
+def lean_width(recipe: Recipe, augment: Augment, minutes: float | None) -> int:
     """Channels of the lean backbone's first layer.
 
-    >>> lean_width("photo", minutes=30), lean_width("photo", minutes=120), lean_width("glyph", minutes=120)
-    (32, 64, 32)
+    >>> lean_width("fast", "photo", minutes=30), lean_width("fast", "photo", minutes=120)
+    (32, 64)
+    >>> lean_width("fast", "glyph", minutes=120), lean_width("paper", "photo", minutes=120)
+    (32, 32)
     """
-    is_long = augment == "photo" and minutes is not None and minutes >= _LONG_MINUTES
-    return 2 * _LEAN_WIDTH if is_long else _LEAN_WIDTH
+    is_long = minutes is not None and minutes >= _LONG_MINUTES
+    return 2 * _LEAN_WIDTH if recipe == "fast" and augment == "photo" and is_long else _LEAN_WIDTH
 
 
 def find_preset(name: str | None) -> Preset | None:
@@ -320,7 +322,7 @@ def make_settings(
             "precision": precision,
             "watch": watch,
             "images": images.model_dump(),
-            "network": {"preset": preset, "width": lean_width(images.augment, minutes)},
+            "network": {"preset": preset, "width": lean_width(recipe, images.augment, minutes)},
             "loss_weights": (loss_weights or RECIPE_LOSS_WEIGHTS[recipe]).model_dump(),
             "training": training,
             "fast": {"warm_up_share": FAST_WARM_UP_SHARE[images.augment]} if recipe == "fast" else None,

@@ -99,7 +99,8 @@ class GATCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Number format of the training. "auto" is "bf16-mixed" in "fast" on a CPU that computes with 16-bit floats, which
         takes less time, and "32-true" otherwise. Both heads, and all that is predicted, are in 32 bits.
     patience : int, default=None
-        Stop early once assignments have stood still for so many epochs.
+        Stop early once assignments have stood still for so many epochs; in "fast", go on with the next cut of the
+        graph, and stop after the last.
     callbacks : sequence of Callback, default=None
         Objects that look on while the network learns.
     verbose : bool, default=False

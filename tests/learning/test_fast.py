@@ -380,6 +380,26 @@ def test_a_callback_that_stops_the_first_round_ends_all_rounds():
     assert_usable(result, images)
 
 
+@pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")
+def test_patience_ends_rounds_not_the_run(monkeypatch):
+    cuts = 0
+
+    def counted_partition(*arguments, **options):
+        nonlocal cuts
+        cuts += 1
+        return best_partition(*arguments, **options)
+
+    monkeypatch.setattr(fast, "best_partition", counted_partition)
+    images, _ = drawn((20, 20))
+    # Hardly a learning rate: no assignment changes once the running statistics have settled.
+    settings = fast_settings(images, k=2, epochs=60, patience=2, learning_rate=1e-12)
+    settings = with_fast(settings, warm_up_share=0.1)
+    result = fit(images, settings)
+    assert cuts == settings.fast.rounds > 1
+    assert stages(result).count("clustering") >= 2 * cuts
+    assert result.history[-1].epoch < 45  # of 60
+
+
 # The same run again.
 
 

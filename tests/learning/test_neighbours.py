@@ -1,5 +1,6 @@
 """The neighbour graph and its cuts: against brute force, and on graphs whose parts are known beforehand."""
 
+import tracemalloc
 from functools import partial
 from itertools import permutations
 
@@ -391,6 +392,27 @@ def test_a_single_right_cut_is_chosen_among_wrong_ones(monkeypatch):
     assert clustering_accuracy(labels, partition.parts) == 1
 
 
+def test_once_it_is_enough_no_further_cut_is_made(monkeypatch):
+    embedding, labels = blobs((40, 40, 40), spread=0.02)
+    made: list[tuple[int, float]] = []
+
+    def noted(graph, n_clusters, ridge, seed):
+        made.append((graph.getnnz(), ridge))
+        return labels
+
+    monkeypatch.setattr(neighbours_module, "spectral_partition", noted)
+    found = nearest_neighbours(embedding, 20)
+    options = {"sizes": (8, 12), "ridges": (0.3, 1.0), "seed": 0}
+    best_partition(found, 3, **options)
+    everything = made.copy()
+    assert len(everything) == 4
+    for most in (1, 3):
+        made.clear()
+        partition = best_partition(found, 3, **options, is_enough=lambda most=most: len(made) >= most)
+        assert made == everything[:most]
+        assert clustering_accuracy(labels, partition.parts) == 1
+
+
 def test_an_image_between_two_clusters_is_less_sure_than_those_inside():
     embedding, _ = blobs((40, 40), spread=0.05, d=3)
     between = torch.tensor([[1.0, 1.0, 0.0]])
@@ -420,6 +442,7 @@ def test_landmarks_are_all_images_or_a_random_few():
     assert (np.diff(few) > 0).all()
     assert few.max() < 1000
     assert not np.array_equal(few, neighbours_module.choose_landmarks(many, 2, 50, random))
+    assert len(neighbours_module.choose_landmarks(many, 40, 50, random)) == 80
 
 
 def test_of_copies_one_is_a_landmark_unless_hardly_anything_else_is_there():
@@ -476,6 +499,20 @@ def test_images_that_are_no_landmarks_follow_their_neighbours():
     assert clustering_accuracy(labels, partition.parts) == 1
     assert partition.confidence.shape == (750,)
     assert partition.confidence.mean() > 0.9
+
+
+def test_memberships_spread_in_three_times_their_size():
+    # memory.py counts on it.
+    n, k = 20_000, 60
+    embedding = torch.from_numpy(np.random.default_rng(0).standard_normal((n, 4), np.float32))
+    landmarks = np.arange(0, n, 20)
+    found = nearest_neighbours(embedding, 3, landmarks)
+    membership = np.full((len(landmarks), k), 1 / k)
+    tracemalloc.start()
+    neighbours_module.spread_membership(found, landmarks, membership)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.1 * 3 * 8 * n * k
 
 
 def test_memberships_spread_by_hand():

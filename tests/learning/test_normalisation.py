@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from gatcluster.data.images import ImageSet
 from gatcluster.errors import InputError
-from gatcluster.learning.normalisation import STATISTICS_IMAGES, mixed_sample, refresh_statistics
+from gatcluster.learning.normalisation import STATISTICS_IMAGES, even_batches, mixed_sample, refresh_statistics
 from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, build_network
 
@@ -64,7 +66,7 @@ def expected_of(prepared, size: int) -> list[torch.Tensor]:
 def test_statistics_are_means_over_batches_and_the_network_is_left_as_it_was(prepared):
     network, images, settings = prepared
     refresh_statistics(network.eval(), images, settings, tell=pytest.fail)
-    torch.testing.assert_close(statistics(network), expected_of(prepared, 32))
+    torch.testing.assert_close(statistics(network), expected_of(prepared, 20))
     assert not network.training
     assert {layer.momentum for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)} == {0.1}
 
@@ -97,7 +99,7 @@ def test_out_of_memory_begins_anew_with_half_the_images_says_so_once_and_remembe
     with monkeypatch.context() as patch:
         short, told = ShortOfMemory(patch, most=7), []
         refresh_statistics(network, images, settings, tell=told.append)
-        assert short.sizes[:5] == [32, 8, 16, 8, 4]
+        assert short.sizes[:5] == [20, 20, 14, 8, 4]
         assert told == ["out of memory: images are looked at 4 at a time, for batch normalisation, too"]
         n_passes = len(short.sizes)
         refresh_statistics(network, images, settings, tell=pytest.fail)
@@ -126,9 +128,21 @@ def test_not_even_two_images_is_an_error_and_the_network_is_left_as_it_was(prepa
     assert {layer.momentum for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)} == {0.1}
 
 
-def test_a_single_image_that_is_left_over_is_left_out(prepared, bars):
+@given(n_images=st.integers(1, 300), most=st.integers(2, 40))
+def test_batches_are_even_and_hold_every_image_but_a_single_one(n_images, most):
+    batches = even_batches(np.arange(n_images), most)
+    sizes = [len(batch) for batch in batches]
+    assert max(sizes) <= most
+    assert max(sizes) - min(sizes) <= 1
+    assert min(sizes) > 1 or n_images == 1
+    together = np.concatenate(batches).tolist()
+    assert together == list(range(len(together)))
+    assert len(together) == n_images or most == 2  # only of twos may one be left over
+
+
+def test_two_images_more_than_a_batch_holds_do_not_count_for_half(prepared, bars):
     network, _, settings = prepared
-    images = bars(33)
+    images = bars(34)
     refresh_statistics(network, images, settings)
-    expected = means_over_batches(build_network(settings), images.batch(mixed_sample(33)[:32]), 32)
+    expected = means_over_batches(build_network(settings), images.batch(mixed_sample(34)), 17)
     torch.testing.assert_close(statistics(network), expected)

@@ -259,6 +259,16 @@ def test_what_goes_wrong_is_named(
     assert expected <= set(found)
 
 
+@pytest.fixture
+def _one_thread():
+    """Several threads add in another order, and an image on the border may go either way."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("_one_thread")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_fast_finds_five_odd_ones_of_a_hundred_or_names_what_went_wrong(seed, monkeypatch):
     monkeypatch.setattr(fast, "_PRIMING_STEPS", 20)

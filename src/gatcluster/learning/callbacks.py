@@ -46,7 +46,7 @@ class Callback:
 class StopWhenSettled(Callback):
     """Stop once assignments stand still: for ``patience`` epochs on end, fewer than ``tolerance`` of them changed."""
 
-    def __init__(self, patience: int, tolerance: float = 0.001) -> None:
+    def __init__(self, patience: float, tolerance: float = 0.001) -> None:
         self.patience = patience
         self.tolerance = tolerance
         self._epoch = 0

@@ -177,6 +177,7 @@ class FastLearner:
             parts_before: (N,), of the cut before, whose numbers are kept; None for the first.
         """
         training, settings = self.training, self.settings
+        cutting = StageBudget(training.budget, end=(1 + training.budget.spent) / 2)  # the other half: to learn the cut
         training.report_progress("neighbour graph")
         refresh_statistics(training.network, training.images, training.settings, training.note_action)
         embedding = infer(
@@ -188,7 +189,9 @@ class FastLearner:
         landmarks = choose_landmarks(embedding, k, settings.landmarks, training.random)
         neighbours = nearest_neighbours(embedding, min(max(settings.neighbours), len(landmarks) - 1), landmarks)
         seed = int(training.random.integers(2**31))
-        partition = best_partition(neighbours, k, settings.neighbours, settings.ridges, seed, landmarks)
+        partition = best_partition(
+            neighbours, k, settings.neighbours, settings.ridges, seed, landmarks, is_enough=lambda: cutting.spent >= 1
+        )
         if training.settings.watch:
             partition, revived = with_all_parts(partition, embedding, k, seed)
             for part in revived:
@@ -210,10 +213,13 @@ class FastLearner:
         """
         training, k = self.training, self.training.settings.n_clusters
         chosen = training.random.permutation(len(training.images))[:PRIMING_IMAGES]
-        features = infer(training.network, training.network.features, training.images, training.settings, chosen)
+        network = training.network
+        features = infer(
+            network, network.features, training.images, training.settings, chosen, tell=training.note_action
+        )
         parts, confidence = torch.from_numpy(partition.parts[chosen]), torch.from_numpy(partition.confidence[chosen])
         prior = _prior(partition.parts, k).to(training.fabric.device)
-        heads = nn.ModuleList([training.network.label_head, training.network.attention_head])
+        heads = nn.ModuleList([network.label_head, network.attention_head])
         optimizers = fast_optimizers(heads)
         n_steps = self._most_priming_steps()
         budget = StageBudget(training.budget, end=min(1.0, training.budget.spent + _PRIMING_SHARE))
@@ -222,7 +228,7 @@ class FastLearner:
             if done >= 1:
                 break
             picked = torch.from_numpy(training.random.integers(0, len(chosen), min(_PRIMING_BATCH, len(chosen))))
-            output = training.network.heads(features[picked].to(training.fabric.device))
+            output = network.heads(features[picked].to(training.fabric.device))
             losses = fast_total_loss(
                 output.label_features,
                 output.attention_label_features,
@@ -288,7 +294,7 @@ class FastLearner:
         fall: float,
         n_views: int = 2,
     ) -> None:
-        """Descend the loss of batch after batch until the budget is spent; a record for about every M images.
+        """Descend the loss of batch after batch until the stage is over; a record for about every M images.
 
         Two views are counted as one image, however many of them are of the same: all steps take the same time.
 
@@ -302,8 +308,9 @@ class FastLearner:
         """
         training, n_images = self.training, len(self.training.images)
         steps_per_record = max(1, training.settings.training.batch_size // self.n)
-        stage = training.parts.add("stage", FastStage(budget, n_images, training.settings.n_clusters))
-        while stage.steps or not (stage.records and (budget.spent >= 1 or training.stopped)):  # at least once
+        stage = FastStage(budget, n_images, training.settings.n_clusters, training.settings.training.patience)
+        training.parts.add("stage", stage)
+        while stage.steps or not (stage.is_over or (stage.records and training.stopped)):  # at least once
             while stage.steps < steps_per_record and not (stage.steps and budget.spent >= 1):
                 stage.rate = full_rate * min(1.0, (stage.taken + 1) / _RISING_STEPS) * (1 - fall * budget.spent)
                 batch = self.batches.take(2 * self.n // n_views)
@@ -325,7 +332,7 @@ class FastLearner:
                 learning_rate=stage.rate,
                 **self._clustering_figures(stage.batch(), stage.label_features()),
             )
-            stage.close_record()
+            stage.close_record(training.history[-1])
         training.parts.drop("stage")
 
     def _descend(self, step: Callable[[Indices], Step], batch: Indices, rate: float) -> Step:
@@ -352,8 +359,9 @@ class FastLearner:
             return {}
         training = self.training
         if training.settings.training.patience is not None:
+            network = training.network
             features = infer(
-                training.network, training.network.label_features, training.images, training.settings, indices
+                network, network.label_features, training.images, training.settings, indices, training.note_action
             )
         return training.clustering_figures(indices, features)
 

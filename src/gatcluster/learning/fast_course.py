@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from gatcluster.learning.batches import Indices
 from gatcluster.learning.budget import StageBudget
+from gatcluster.learning.callbacks import StopWhenSettled
+from gatcluster.learning.history import Record
 from gatcluster.learning.neighbours import Partition
 from gatcluster.learning.restored import checked_count, checked_indices, checked_rows, checked_share
 from gatcluster.learning.state import State
@@ -145,10 +148,12 @@ class FastStage:
         budget: the stage's.
         n_images: N, to hold against a state that is restored.
         n_clusters: k, likewise.
+        patience: epochs on end without a change after which it is over; None: only when its budget is spent.
     """
 
-    def __init__(self, budget: StageBudget, n_images: int, n_clusters: int) -> None:
+    def __init__(self, budget: StageBudget, n_images: int, n_clusters: int, patience: int | None) -> None:
         self.budget = budget
+        self._settled = StopWhenSettled(math.inf if patience is None else patience)
         self._n_images, self._n_clusters = n_images, n_clusters
         self.taken = 0  # steps
         self.records = 0
@@ -178,10 +183,16 @@ class FastStage:
         if step.label_features is not None:
             self._features.append(step.label_features.detach().float().cpu())
 
-    def close_record(self) -> None:
+    def close_record(self, record: Record) -> None:
         """The steps so far are recorded."""
+        self._settled.on_record(record)
         self.records += 1
         self.open_record()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to spend, or to learn; not before the first record."""
+        return self.records > 0 and (self.budget.spent >= 1 or self._settled.wants_stop())
 
     def batch(self) -> Indices:
         """The images of these steps, without those that were left out."""
@@ -205,6 +216,7 @@ class FastStage:
         """All of it."""
         return {
             "budget": self.budget.state(),
+            "settled": self._settled.state(),
             "taken": self.taken,
             "records": self.records,
             "rate": self.rate,
@@ -218,6 +230,7 @@ class FastStage:
     def restore(self, state: State) -> None:
         """Go on within the stage."""
         self.budget.restore(state["budget"])
+        self._settled.restore(state["settled"])
         self.taken, self.records = checked_count(state["taken"]), checked_count(state["records"])
         self.rate = float(state["rate"])
         self.began = time.monotonic() - float(state["seconds"])

@@ -127,6 +127,7 @@ def _held_bytes(images: ImageSet, settings: Settings, map_bytes: int, channels: 
     n_images, k = len(images), settings.n_clusters
     held = 3 * 4 * n_images * k  # label features; those of a batch; a copy on the way to the file
     if settings.fast is not None:
+        held = 3 * 8 * n_images * k  # or memberships, in 64 bits, while they spread from the landmarks
         neighbours = max(settings.fast.neighbours)
         held += n_images * (3 * 4 * channels + 3 * 12 * neighbours) + min(n_images, PRIMING_IMAGES) * 2 * map_bytes
     return held

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,9 +53,10 @@ def choose_landmarks(embedding: Tensor, n_clusters: int, most: int, random: np.r
     Args:
         embedding: (N, d).
         n_clusters: k.
-        most: how many landmarks there may be.
+        most: how many landmarks there may be; twice k at the least, so that there is something to cut.
         random: draws them.
     """
+    most = max(most, 2 * n_clusters)
     landmarks = distinct_rows(embedding)
     if len(landmarks) <= n_clusters:
         landmarks = np.arange(len(embedding))
@@ -222,6 +223,7 @@ def best_partition(
     ridges: Sequence[float],
     seed: int,
     landmarks: NDArray[np.int64] | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> Partition:
     """Cut the graph of several neighbourhood sizes, with several ridges, and keep the cut that cuts least.
 
@@ -234,13 +236,18 @@ def best_partition(
         ridges: see :func:`spectral_partition`.
         seed: fixes the cuts.
         landmarks: the images, in rising order, of which the graph is made; all by default.
+        is_enough: asked after every cut whether to do without the others; each takes the longer, the more parts.
     """
     among = neighbours if landmarks is None else _within(neighbours, landmarks)
     n_landmarks, n = among.indices.shape
     n = min(n, max(_LEAST_NEIGHBOURS, n_landmarks // (2 * n_clusters)))  # a small cluster has few neighbours to offer
     graphs = {size: self_tuning_graph(among.nearest(size)) for size in sorted({min(size, n) for size in sizes})}
     tries = [(size, ridge) for size in graphs for ridge in ridges]
-    cuts = [spectral_partition(graphs[size], n_clusters, ridge, seed) for size, ridge in tries]
+    cuts: list[NDArray[np.int64]] = []
+    for size, ridge in tries:
+        cuts.append(spectral_partition(graphs[size], n_clusters, ridge, seed))
+        if is_enough():
+            break
     best = least_cut(list(graphs.values()), cuts, n_clusters)
     size = tries[best][0]
     membership = smoothed_membership(graphs[size], cuts[best], n_clusters)

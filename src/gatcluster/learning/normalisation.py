@@ -68,6 +68,18 @@ def mixed_sample(n_images: int) -> NDArray[np.int64]:
     return np.random.default_rng(0).permutation(chosen)
 
 
+def even_batches(chosen: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """Batches of at most so many images, none of a single one but where there is no other.
+
+    >>> [batch.tolist() for batch in even_batches(np.arange(7), most=5)]
+    [[0, 1, 2, 3], [4, 5, 6]]
+    >>> [batch.tolist() for batch in even_batches(np.arange(3), most=2)]
+    [[0, 1]]
+    """
+    batches = np.array_split(chosen, -(-len(chosen) // most))
+    return [batch for batch in batches if len(batch) > 1] or batches
+
+
 def _layers(network: GATNetwork) -> list[nn.BatchNorm2d]:
     return [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
 
@@ -92,15 +104,18 @@ def _plain_means(network: GATNetwork) -> Iterator[None]:
 def _estimated(
     network: GATNetwork, images: ImageSet, chosen: NDArray[np.int64], size: int, form: ImageSettings
 ) -> bool:
-    """Whether the chosen images went through, so many at a time; from the beginning, so that all batches are alike."""
+    """Whether the chosen images went through, at most so many at a time.
+
+    From the beginning, and in batches as even as can be: each counts the same, and a few images that are left over
+    would weigh as much as all in a full batch.
+    """
     for layer in _layers(network):
         layer.reset_running_stats()
     device = next(network.parameters()).device
     try:
         with torch.no_grad():
-            for start in range(0, max(1, len(chosen) - 1), size):  # a single image that is left over is left out
-                batch = images.batch(chosen[start : start + size]).to(device)
-                network(plain(batch, form))
+            for indices in even_batches(chosen, size):
+                network(plain(images.batch(indices).to(device), form))
     except torch.OutOfMemoryError:
         return False  # and not tried again within the handler: the error holds on to what was computed
     return True

@@ -127,7 +127,9 @@ class Training:
             self._keeper.after_step(self.parts.state)
 
     def end_stage(self) -> None:
-        """After a stage: let the state be kept."""
+        """After a stage, which may have changed the network without steps: remember this state, and let it be kept."""
+        if self._guard is not None:
+            self._guard.end_iteration()
         if self._keeper is not None:
             self._keeper.after_stage(self.parts.state)
 
