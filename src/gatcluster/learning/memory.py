@@ -163,11 +163,13 @@ class _Probe:
         return _status("VmRSS")
 
     def _cost(self, run: Callable[[int], None], memory: int) -> Cost:
-        run(2)  # what is made once, such as threads and plans of convolutions, is no cost of an image
         small, large = _SIZES
-        peak = self._peak(lambda: run(small))
-        if self.in_use() + peak * large / small > memory:  # to measure must not take what is not there
+        first = self._peak(lambda: run(small))
+        # To measure must not take what is not there; where all of it is taken already, what would do is to be told.
+        if self.in_use() < memory < self.in_use() + first * large / small:
             large = small + 2
+        run(large)  # what is made once, such as threads and plans of convolutions, is no cost of an image
+        peak = self._peak(lambda: run(small))
         growth = (self._peak(lambda: run(large)) - peak) / (large - small)
         per_image = max(growth, 4.0 * int(np.prod(self._images.pixels.shape[1:])))
         return Cost(max(0.0, peak - small * per_image), per_image)
