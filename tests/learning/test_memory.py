@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
+import torch
 
 from gatcluster import resume
 from gatcluster.data import workers as workers_module
@@ -43,6 +45,31 @@ def test_a_cost_is_a_line_through_two_peaks():
     assert cost.of(4) == pytest.approx(1.2 * 140)
     assert cost.most_images(cost.of(7) + 1) == 7
     assert cost.most_images(10.0) < 0
+
+
+class StraightProbe(memory_module._Probe):
+    """400 bytes are taken; a step of n images takes 10 n more at its peak."""
+
+    def __init__(self):
+        self._device = torch.device("cpu")
+        self._images = types.SimpleNamespace(pixels=np.empty((1, 1)))
+        self.sizes: list[int] = []
+
+    def in_use(self) -> int:
+        return 400
+
+    def _peak(self, run) -> int:
+        run()
+        return 10 * self.sizes[-1]
+
+
+@pytest.mark.parametrize(("memory", "largest"), [(1000, 12), (500, 6), (399, 12)])
+def test_measuring_takes_no_more_than_there_is_unless_all_is_taken_already(memory, largest):
+    probe = StraightProbe()
+    cost = probe._cost(probe.sizes.append, memory)
+    assert max(probe.sizes) == largest
+    assert probe.sizes.index(largest) < len(probe.sizes) - 2  # once before what counts: the first of a size is no guide
+    assert cost == Cost(fixed=0.0, per_image=10.0)
 
 
 @pytest.mark.parametrize("recipe", ["paper", "fast"])

@@ -153,13 +153,14 @@ def test_no_fallback_is_counted_where_there_was_none(bars, paper_settings):
 
 def test_each_image_learns_its_own_target(bars, paper_settings):
     # Targets given from outside: if images and targets were paired wrongly, nothing could be learned.
-    trainer = Trainer(bars(), paper_settings(epochs=24))
+    # The rate falls: with a constant one the last steps still move images, and which ones depends on the processor.
+    trainer = Trainer(bars(), paper_settings(epochs=30))
 
     def make_targets(batch, features):
         classes = torch.from_numpy(batch % 3)
         return Targets(torch.eye(3)[classes], torch.eye(3)[classes], classes)
 
-    run(trainer, make_targets, learning_rate=lambda spent: 5e-3)
+    run(trainer, make_targets, learning_rate=lambda spent: 5e-3 * (1 - spent))
     assert [trainer.clusters[i] for i in range(48)] == [i % 3 for i in range(48)]
     assert trainer.history[-1].losses["total"] < trainer.history[0].losses["total"] - 1
 
