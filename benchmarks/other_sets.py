@@ -1,6 +1,7 @@
 """How `fast` does on sets that it was not made for, beside k-means on pixels: drawn here, and scikit-learn's digits.
 
     python benchmarks/other_sets.py [--minutes 1] [--seeds 0] [--sets NAME ...]
+    python benchmarks/other_sets.py --data DIR ...      # excerpts of the sets of the quality benchmark, which lie there
 
 k is 2 to 20; colours, paper, turns and numbers of images differ, and images come kind by kind, as folders list them.
 Labels are used only to score. Prints Markdown for docs/results.md, and writes nothing.
@@ -13,6 +14,7 @@ import colorsys
 import statistics
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from comparison.drawn_scenes import cells, galaxies, land, leaves
+from comparison.excerpts import excerpts
 from comparison.machine import hardware
 from gatcluster import GATCluster
 from gatcluster.evaluation.metrics import clustering_accuracy
@@ -153,7 +156,9 @@ def turned_by_any_angle(image: Images, random: np.random.Generator) -> Images:
     return np.asarray(large.rotate(random.uniform(0, 360), Image.Resampling.BICUBIC))
 
 
-SETS: dict[str, Callable[[], tuple[Images, NDArray[np.int64]]]] = {
+MadeSets = dict[str, Callable[[], tuple[Images, NDArray[np.int64]]]]
+
+DRAWN: MadeSets = {
     "digits 3 and 8": lambda: digits(3, 8),
     "digits without 6 and 9, turned by any angle": lambda: digits(0, 1, 2, 3, 4, 5, 7, 8, turned=True),
     "shapes of any colour on any paper": lambda: drawn(shapes_on_any_paper, 5, 400),
@@ -170,16 +175,14 @@ SETS: dict[str, Callable[[], tuple[Images, NDArray[np.int64]]]] = {
 }
 
 
-def measured(name: str, minutes: float, seeds: list[int]) -> dict[str, Any]:
+def measured(images: Images, kinds: NDArray[np.int64], minutes: float, seeds: list[int]) -> dict[str, Any]:
     """What `fast` and k-means make of a set."""
-    images, kinds = SETS[name]()
     k = int(kinds.max()) + 1
     rows = images.reshape(len(images), -1) / 255
     means = clustering_accuracy(kinds, KMeans(k, n_init=10, random_state=0).fit_predict(rows))
     models = [GATCluster(k, minutes=minutes, random_state=seed).fit(images) for seed in seeds]
     seen = models[0].settings_.images
     return {
-        "name": name,
         "n": len(images),
         "k": k,
         "fast": [clustering_accuracy(kinds, model.labels_) for model in models],
@@ -193,16 +196,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0, help="of each training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--data", type=Path, help="measure excerpts of the sets that lie here, not drawn ones")
+    parser.add_argument("--sets", nargs="+", help="by their names; all of them if not given")
     options = parser.parse_args()
+    sets = DRAWN if options.data is None else excerpts(options.data)
+    names = options.sets or list(sets)
+    for name in set(names) - set(sets):
+        parser.error(f"there is no set {name!r}: choose from {', '.join(sets)}")
     machine = hardware()
     print(f"{machine['cores']} cores of {machine['cpu']}, {options.minutes:g} minutes each, seeds {options.seeds}\n")
     print("| set | images | k | `auto` | k-means, ACC | `fast`, ACC | clusters left empty |")
     print("|---|---|---|---|---|---|---|")
-    for name in options.sets:
+    for name in names:
+        images, kinds = sets[name]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            row = measured(name, options.minutes, options.seeds)
+            row = measured(images, kinds, options.minutes, options.seeds)
         spread = f" ± {statistics.stdev(row['fast']):.3f}" if len(row["fast"]) > 1 else ""
         print(
             f"| {name} | {row['n']:,} | {row['k']} | {row['auto']} | {row['k-means']:.3f} "
