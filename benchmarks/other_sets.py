@@ -27,6 +27,7 @@ from comparison.drawn_scenes import cells, galaxies, land, leaves
 from comparison.excerpts import excerpts
 from comparison.machine import hardware
 from gatcluster import GATCluster
+from gatcluster.errors import InputError
 from gatcluster.evaluation.metrics import clustering_accuracy
 
 Images = NDArray[np.uint8]
@@ -208,7 +209,10 @@ def main() -> None:
     print("| set | images | k | `auto` | k-means, ACC | `fast`, ACC | clusters left empty |")
     print("|---|---|---|---|---|---|---|")
     for name in names:
-        images, kinds = sets[name]()
+        try:
+            images, kinds = sets[name]()
+        except InputError as error:
+            parser.error(str(error))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             row = measured(images, kinds, options.minutes, options.seeds)
