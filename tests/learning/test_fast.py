@@ -16,7 +16,7 @@ from gatcluster.learning.contrast import contrastive_loss
 from gatcluster.learning.fast_losses import fast_total_loss
 from gatcluster.learning.first_layer import begin_whitened
 from gatcluster.learning.fit import FitResult, fit
-from gatcluster.learning.neighbours import best_partition
+from gatcluster.learning.neighbours import Partition, best_partition
 from gatcluster.model.inference import label_features
 
 # So few images may leave a cluster empty, or be too alike to be cut; and nobody asks how well they are learned.
@@ -185,6 +185,18 @@ def test_where_time_is_over_after_the_cut_the_heads_know_it_all_the_same(monkeyp
     result = fit(images, fast_settings(images, epochs=None, minutes=1e-4))
     assert len(cuts) == 1
     assert clustering_accuracy(cuts[0], clusters(result)) > 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_heads_learn_a_small_part_of_which_the_cut_is_not_sure(monkeypatch, seed):
+    images, labels = drawn((210, 30), seed=seed)
+
+    def uneven(*arguments, **options):
+        return Partition(labels, np.where(labels == 0, 0.8, 0.5).astype(np.float32))
+
+    monkeypatch.setattr(fast, "best_partition", uneven)
+    result = fit(images, fast_settings(images, k=2, epochs=None, minutes=1e-4, seed=seed))
+    assert np.mean(clusters(result) == labels) > 0.97
 
 
 @pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")

@@ -51,6 +51,7 @@ PRIMING_IMAGES, _PRIMING_STEPS, _PRIMING_BATCH = 4000, 150, 256
 # parts; only where a few epochs are asked for are there fewer, in proportion.
 _LEAST_PRIMING_STEPS, _PRIMING_STEPS_PER_STEP, _PRIMING_SHARE = 100, 3, 0.1
 _LEAST_PRIMING_STEPS_OF_FEW_EPOCHS = 20
+_TINY = 1e-12
 _SURE = 0.5  # images trusted more than this (squared confidence) need not be told apart from others of their part
 
 
@@ -115,6 +116,21 @@ def warm_up_views(wanted: int, n_images: int) -> int:
     (4, 2)
     """
     return wanted if 2 * n_images >= wanted * _LEAST_BATCH else 2
+
+
+def even_trust(partition: Partition, n_clusters: int) -> NDArray[np.float32]:
+    """How far each image's part is trusted (N,), relative to the others of that part: the mean of each part is 1.
+
+    Else a small part of which the cut is less sure would hardly be heard, and its cluster might stay empty.
+
+    >>> even_trust(Partition(np.array([0, 0, 1]), np.array([1, 0.5, 0.1], np.float32)), 2).round(2).tolist()
+    [1.6, 0.4, 1.0]
+    """
+    trust = partition.confidence**2
+    of_part = np.bincount(partition.parts, trust, n_clusters) / np.maximum(
+        np.bincount(partition.parts, minlength=n_clusters), 1
+    )
+    return (trust / np.maximum(of_part, _TINY)[partition.parts]).astype(np.float32)
 
 
 class _Contrasted(nn.Module):
@@ -217,8 +233,12 @@ class FastLearner:
         features = infer(
             network, network.features, training.images, training.settings, chosen, tell=training.note_action
         )
-        parts, confidence = torch.from_numpy(partition.parts[chosen]), torch.from_numpy(partition.confidence[chosen])
+        parts = torch.from_numpy(partition.parts[chosen])
+        trust = torch.from_numpy(even_trust(partition, k)[chosen])
         prior = _prior(partition.parts, k).to(training.fabric.device)
+        # While all label features are nearly alike, L_R drives any two of them apart, whichever they are, and drowns
+        # what L_T says: two uneven parts became one cluster. Once the heads know the parts, it has its say.
+        weights = training.settings.loss_weights.model_copy(update={"relation": 0.0})
         heads = nn.ModuleList([network.label_head, network.attention_head])
         optimizers = fast_optimizers(heads)
         n_steps = self._most_priming_steps()
@@ -233,9 +253,9 @@ class FastLearner:
                 output.label_features,
                 output.attention_label_features,
                 parts[picked].to(training.fabric.device),
-                confidence[picked].to(training.fabric.device).square(),
+                trust[picked].to(training.fabric.device),
                 prior,
-                training.settings.loss_weights,
+                weights,
             )
             _set_rates(optimizers, training.settings.training.learning_rate * (1 - done))
             losses.total.backward()  # type: ignore[no-untyped-call]  # no scaling here: Fabric has not seen these optimisers
