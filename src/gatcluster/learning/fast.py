@@ -123,14 +123,13 @@ def even_trust(partition: Partition, n_clusters: int) -> NDArray[np.float32]:
 
     Else a small part of which the cut is less sure would hardly be heard, and its cluster might stay empty.
 
-    >>> even_trust(Partition(np.array([0, 0, 1]), np.array([1, 0.5, 0.1], np.float32)), 2).round(2).tolist()
-    [1.6, 0.4, 1.0]
+    >>> even_trust(Partition(np.array([0, 0, 1]), np.array([1, 0.5, 0.1], np.float32)), 2)
+    array([1.6, 0.4, 1. ], dtype=float32)
     """
     trust = partition.confidence**2
-    of_part = np.bincount(partition.parts, trust, n_clusters) / np.maximum(
-        np.bincount(partition.parts, minlength=n_clusters), 1
-    )
-    return (trust / np.maximum(of_part, _TINY)[partition.parts]).astype(np.float32)
+    sizes = np.maximum(np.bincount(partition.parts, minlength=n_clusters), 1)
+    mean_of_part = np.bincount(partition.parts, trust, n_clusters) / sizes  # (k,)
+    return (trust / np.maximum(mean_of_part, _TINY)[partition.parts]).astype(np.float32)
 
 
 class _Contrasted(nn.Module):
