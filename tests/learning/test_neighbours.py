@@ -18,6 +18,7 @@ from gatcluster.learning.neighbours import (
     Neighbours,
     Partition,
     best_partition,
+    evenness,
     has_islet,
     least_cut,
     nearest_neighbours,
@@ -287,6 +288,29 @@ def test_the_cut_is_chosen_by_all_graphs_together():
     by_pairs, by_crosses = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     assert least_cut([pairs, crosses, pairs], [by_crosses, by_pairs], 2) == 1
     assert least_cut([pairs, crosses, crosses], [by_crosses, by_pairs], 2) == 0
+
+
+def test_evenness_is_the_entropy_of_the_sizes():
+    assert evenness(np.repeat([0, 1, 2], [1, 1, 2]), 3) == pytest.approx(1.5 * np.log(2) / np.log(3))
+    assert evenness(np.repeat([0, 2], [5, 5]), 4) == pytest.approx(0.5)  # as even as two parts can be, but of four
+    assert evenness(np.arange(7), 7) == pytest.approx(1)
+
+
+def test_of_cuts_that_cost_about_the_same_the_more_even_is_kept_and_a_far_cheaper_one_all_the_same():
+    # A chain of four groups; the first is a little less tied to its neighbour than the two halves are to each other.
+    def chain(first, middle):
+        groups, labels = separate_cliques((20, 20, 20, 20))
+        joined = groups.tolil()
+        for group, weight in ((0, first), (1, middle), (2, 1.0)):
+            for one, other in zip(np.flatnonzero(labels == group), np.flatnonzero(labels == group + 1), strict=True):
+                joined[one, other] = joined[other, one] = weight
+        return joined.tocsr(), np.minimum(labels, 1), labels // 2
+
+    graph, uneven, halves = chain(first=0.6, middle=1.0)
+    assert normalised_cut(graph, uneven, 2) < normalised_cut(graph, halves, 2)
+    assert least_cut([graph], [uneven, halves], 2) == 1
+    graph, uneven, halves = chain(first=0.1, middle=1.0)
+    assert least_cut([graph], [halves, uneven], 2) == 1
 
 
 def test_an_islet_is_believed_only_if_most_cuts_have_it():

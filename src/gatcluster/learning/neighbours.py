@@ -200,11 +200,23 @@ def has_islet(parts: NDArray[np.int64], n_clusters: int) -> bool:
     return bool(np.bincount(parts, minlength=n_clusters).min() < _ISLET_SHARE * len(parts) / n_clusters)
 
 
+def evenness(parts: NDArray[np.int64], n_clusters: int) -> float:
+    """How even the sizes of k parts (N,) are: their entropy, 1 where all are the same, 0 where one part is all.
+
+    >>> evenness(np.array([0, 0, 1, 1]), 2), evenness(np.zeros(4, int), 2)
+    (1.0, 0.0)
+    """
+    shares = np.bincount(parts, minlength=n_clusters) / len(parts)
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum() / np.log(n_clusters)) + 0.0  # not -0.0
+
+
 def least_cut(graphs: Sequence[sparse.csr_matrix], cuts: Sequence[NDArray[np.int64]], n_clusters: int) -> int:
     """Which of several cuts leaves most of the graphs whole: that of the least normalised cut, mean over the graphs.
 
-    A few images that are easily cut off cost little, although another part then has to hold two kinds. So cuts with an
-    islet are left out, unless most cuts have one: then it is a kind of its own.
+    A small part is cheaply cut off, although another then has to hold two kinds. So the cost of a cut is divided by its
+    evenness: of cuts that cost about the same, the one of more even parts is kept, as the paper's L_E would have it.
+    And cuts with an islet are left out, unless most cuts have one: then it is a kind of its own.
 
     Args:
         graphs: (N, N) each, of the same images.
@@ -212,7 +224,11 @@ def least_cut(graphs: Sequence[sparse.csr_matrix], cuts: Sequence[NDArray[np.int
         n_clusters: k, how many parts.
     """
     islets = np.array([has_islet(parts, n_clusters) for parts in cuts])
-    costs = np.array([np.mean([normalised_cut(graph, parts, n_clusters) for graph in graphs]) for parts in cuts])
+    costs = [
+        np.mean([normalised_cut(graph, parts, n_clusters) for graph in graphs])
+        / max(evenness(parts, n_clusters), _TINY)
+        for parts in cuts
+    ]
     return int(np.argmin(np.where(islets & (islets.mean() <= 0.5), np.inf, costs)))
 
 
