@@ -187,9 +187,11 @@ RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
 # Which photos are near each other takes longer to learn than the parts do.
 FAST_WARM_UP_SHARE: Final[dict[Augment, float]] = {"photo": 0.75, "glyph": 0.55, "none": 0.55}
 
-# `fast` gives photos with this much time a lean backbone twice as wide, which sees a quarter of the images in the same
-# time. In 7.5 minutes it gains nothing yet; glyphs have long been learned by then.
-_LONG_MINUTES: Final = 60
+# `fast` gives photos of 32x32 pixels with this much time a lean backbone twice as wide, which sees a quarter of the
+# images in the same time; larger photos need more time, in proportion to their pixels. Half of it gains nothing yet,
+# and from there on the narrow backbone learns no more; glyphs have long been learned by then.
+_LONG_MINUTES: Final = 15
+_LONG_MINUTES_PIXELS: Final = 32 * 32
 
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
 _PAPER_OUTER_ITERATIONS: Final = 6000
@@ -211,16 +213,20 @@ def default_epochs(recipe: Recipe, n_images: int, batch_size: int) -> int:
     return min(most, max(least, _FAST_IMAGES // n_images))
 
 
-def lean_width(recipe: Recipe, augment: Augment, minutes: float | None) -> int:
+def lean_width(recipe: Recipe, images: ImageSettings, minutes: float | None) -> int:
     """Channels of the lean backbone's first layer.
 
-    >>> lean_width("fast", "photo", minutes=30), lean_width("fast", "photo", minutes=120)
+    >>> small = ImageSettings(size=(32, 32), channels=3, grey=False, augment="photo")
+    >>> lean_width("fast", small, minutes=10), lean_width("fast", small, minutes=20)
     (32, 64)
-    >>> lean_width("fast", "glyph", minutes=120), lean_width("paper", "photo", minutes=120)
-    (32, 32)
+    >>> large = ImageSettings(size=(64, 64), channels=3, grey=False, augment="photo")
+    >>> lean_width("fast", large, minutes=20), lean_width("fast", large, minutes=60)
+    (32, 64)
     """
-    is_long = minutes is not None and minutes >= _LONG_MINUTES
-    return 2 * _LEAN_WIDTH if recipe == "fast" and augment == "photo" and is_long else _LEAN_WIDTH
+    height, width = images.size
+    long = _LONG_MINUTES * max(1.0, height * width / _LONG_MINUTES_PIXELS)
+    is_long = minutes is not None and minutes >= long
+    return 2 * _LEAN_WIDTH if recipe == "fast" and images.augment == "photo" and is_long else _LEAN_WIDTH
 
 
 def find_preset(name: str | None) -> Preset | None:
@@ -322,7 +328,7 @@ def make_settings(
             "precision": precision,
             "watch": watch,
             "images": images.model_dump(),
-            "network": {"preset": preset, "width": lean_width(recipe, images.augment, minutes)},
+            "network": {"preset": preset, "width": lean_width(recipe, images, minutes)},
             "loss_weights": (loss_weights or RECIPE_LOSS_WEIGHTS[recipe]).model_dump(),
             "training": training,
             "fast": {"warm_up_share": FAST_WARM_UP_SHARE[images.augment]} if recipe == "fast" else None,
