@@ -106,8 +106,8 @@ def test_only_fast_with_photos_and_much_time_gets_a_wider_backbone(recipe, augme
 @pytest.mark.parametrize(("size", "enough"), [((16, 16), 15), ((32, 64), 30), ((64, 64), 60), ((96, 96), 135)])
 def test_the_wider_backbone_asks_for_time_in_proportion_to_the_pixels(size, enough):
     images = ImageSettings(size=size, channels=3, grey=False, augment="photo")
-    assert made(images=images, minutes=enough).network.width == 64
-    assert made(images=images, minutes=0.9 * enough).network.width == 32
+    assert made(images=images, recipe="fast", minutes=enough).network.width == 64
+    assert made(images=images, recipe="fast", minutes=0.9 * enough).network.width == 32
 
 
 @pytest.mark.parametrize(
