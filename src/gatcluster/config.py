@@ -188,8 +188,8 @@ RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
 FAST_WARM_UP_SHARE: Final[dict[Augment, float]] = {"photo": 0.75, "glyph": 0.55, "none": 0.55}
 
 # `fast` gives photos of 32x32 pixels with this much time a lean backbone twice as wide, which sees a quarter of the
-# images in the same time; larger photos need more time, in proportion to their pixels. Half of it gains nothing yet,
-# and from there on the narrow backbone learns no more; glyphs have long been learned by then.
+# images in the same time; larger photos need more time, in proportion to their pixels. In half of this time it gains
+# nothing yet; glyphs have long been learned by then.
 _LONG_MINUTES: Final = 15
 _LONG_MINUTES_PIXELS: Final = 32 * 32
 
