@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gatcluster.config import ImageSettings, Settings, make_settings
+from gatcluster.config import ImageSettings, LossWeights, Settings, make_settings
 from gatcluster.data.images import ImageSet
 from gatcluster.evaluation.metrics import clustering_accuracy
 from gatcluster.learning import fast
@@ -197,6 +197,12 @@ def test_the_heads_learn_a_small_part_of_which_the_cut_is_not_sure(monkeypatch, 
     monkeypatch.setattr(fast, "best_partition", uneven)
     result = fit(images, fast_settings(images, k=2, epochs=None, minutes=1e-4, seed=seed))
     assert np.mean(clusters(result) == labels) > 0.97
+
+
+def test_without_l_t_the_heads_learn_the_parts_from_their_relations():
+    images, labels = drawn((80, 80, 80))
+    result = fit(images, fast_settings(images, epochs=20, loss_weights=LossWeights(transformation=0, attention=1)))
+    assert clustering_accuracy(labels, clusters(result)) > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::gatcluster.errors.ConvergenceWarning")

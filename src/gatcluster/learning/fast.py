@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gatcluster.config import FastSettings, Settings
+from gatcluster.config import FastSettings, LossWeights, Settings
 from gatcluster.learning.batches import Indices, RandomBatches
 from gatcluster.learning.budget import StageBudget
 from gatcluster.learning.contrast import contrastive_loss, projection_head
@@ -235,9 +235,7 @@ class FastLearner:
         parts = torch.from_numpy(partition.parts[chosen])
         trust = torch.from_numpy(even_trust(partition, k)[chosen])
         prior = _prior(partition.parts, k).to(training.fabric.device)
-        # While all label features are nearly alike, L_R drives any two of them apart, whichever they are, and drowns
-        # what L_T says: two uneven parts became one cluster. Once the heads know the parts, it has its say.
-        weights = training.settings.loss_weights.model_copy(update={"relation": 0.0})
+        weights = _priming_weights(training.settings.loss_weights)
         heads = nn.ModuleList([network.label_head, network.attention_head])
         optimizers = fast_optimizers(heads)
         n_steps = self._most_priming_steps()
@@ -391,6 +389,15 @@ def _set_rates(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None
         for group in optimizer.param_groups:
             group["lr"] = rate * share
         optimizer.zero_grad(set_to_none=True)
+
+
+def _priming_weights(weights: LossWeights) -> LossWeights:
+    """Without L_R, unless nothing else tells which part is which.
+
+    While all label features are nearly alike, L_R drives any two of them apart, whichever they are, and drowns what L_T
+    says: two uneven parts became one cluster. Once the heads know the parts, it has its say.
+    """
+    return weights if weights.transformation == 0 else weights.model_copy(update={"relation": 0.0})
 
 
 def _prior(parts: NDArray[np.int64], n_clusters: int) -> Tensor:
