@@ -120,18 +120,29 @@ def _notes(groups: Sequence[Group]) -> str:
             fitted = line["details"].get("fitted_on")
             if fitted is not None and fitted < line["images"]:
                 notes.append(f"{title}: fitted on {fitted:,} images, drawn by the seed; the others follow.")
-    chosen = [line["details"] for group in groups if group.method == "fast" for line in group.done]
-    notes += [f"`auto` chose: {text}." for text in dict.fromkeys(map(_choices, chosen))]
-    return " ".join(dict.fromkeys(notes))
+    fast = [line for group in groups if group.method == "fast" for line in group.done]
+    notes += [f"`auto` chose: {text}." for text in dict.fromkeys(_choices(line["details"]) for line in fast)]
+    return " ".join(dict.fromkeys(notes + _numbers(fast)))
 
 
 def _choices(details: Mapping[str, Any]) -> str:
     """What `auto` decided, in words."""
     height, width = details["size"]
     colours = "grey" if details["grey"] else "channels as they are"
-    # Older lines do not say.
-    bits = {"bf16-mixed": ", 16 bits", "32-true": ", 32 bits"}.get(details.get("precision", ""), "")
-    return f"{details['augment']}, geometry {details['geometry']:.2f}, {colours}, {height}x{width}{bits}"
+    return f"{details['augment']}, geometry {details['geometry']:.2f}, {colours}, {height}x{width}"
+
+
+def _numbers(lines: Sequence[Line]) -> list[str]:
+    """In how many bits which runs were computed: within the same minutes, 16 bits see more images."""
+    minutes: dict[str, set[float]] = {}
+    for line in lines:
+        bits = {"bf16-mixed": "16 bits", "32-true": "32 bits"}.get(line["details"].get("precision", ""))
+        if bits is not None:  # older lines do not say
+            minutes.setdefault(bits, set()).add(line["minutes"])
+    if len(minutes) == 1:
+        return [f"`fast` computed in {bits}." for bits in minutes]
+    runs = [f"those of {' and '.join(f'{m:g}' for m in sorted(own))} minutes in {b}" for b, own in minutes.items()]
+    return [f"Runs of `fast`: {', '.join(runs)}."] if runs else []
 
 
 def _correlation_table(lines: Sequence[Line], names: Sequence[str]) -> str:

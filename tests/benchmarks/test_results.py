@@ -81,6 +81,17 @@ def test_the_table_has_a_row_for_each_method_and_marks_the_best(made_up):
     assert "![ACC against seconds, one panel for each set](images/quality.svg)" in rows
 
 
+def test_the_page_says_in_how_many_bits_which_runs_were_computed(made_up):
+    details = made_up("digits", "fast", 0, 0.9)["details"]
+    wide, narrow = ({**details, "precision": precision} for precision in ("32-true", "bf16-mixed"))
+    lines = [made_up("digits", "fast", seed, 0.9, details=wide) for seed in range(3)]
+    assert "`fast` computed in 32 bits." in quality_text(lines, PLOT, PAGE)
+    lines += [made_up("digits", "fast", 0, 0.9, minutes=minutes, details=narrow) for minutes in (7.5, 0.5)]
+    text = quality_text(lines, PLOT, PAGE)
+    assert "Runs of `fast`: those of 0.5 and 7.5 minutes in 16 bits, those of 2 minutes in 32 bits." in text
+    assert text.count("`auto` chose") == 1
+
+
 def test_the_page_names_command_seeds_machine_and_date(made_up):
     text = quality_text(digits_lines(made_up), PLOT, PAGE)
     for fact in (
