@@ -111,14 +111,10 @@ class FastSettings(_Strict):
     refining_share: Share = 0.5  # of the learning rate, once clusters are learned
     temperature: Positive = 0.1
     whitening: Share = 0.5  # of the embedding in which neighbours are looked for; 1: all directions are equally wide
-    neighbours: tuple[Annotated[int, Field(ge=1, le=_MOST)], ...] = (
-        15,
-        20,
-        30,
-    )  # of each image, in the graphs that are cut
-    landmarks: int = Field(
-        default=20_000, ge=2, le=_MOST
-    )  # images in the graphs, at most; the rest follow their neighbours
+    # Of each image, in the graphs that are cut.
+    neighbours: tuple[Annotated[int, Field(ge=1, le=_MOST)], ...] = (15, 20, 30)
+    # Images in the graphs, at most; the rest follow their neighbours.
+    landmarks: int = Field(default=20_000, ge=2, le=_MOST)
     ridges: tuple[Weight, ...] = (0.3, 1.0)  # of the cuts
     neighbour_share: Share = 0.5  # of second views that are of a neighbour, while the partition is learned
     contrast_weight: Weight = 1.0  # beside the four tasks

@@ -41,6 +41,8 @@ from gatcluster.model.inference import infer
 from gatcluster.model.network import GATNetwork, NetworkOutput
 
 _RISING_STEPS = 20  # in which the learning rate of a stage grows to its full height
+_FALL_IN_WARM_UP, _FALL_IN_ROUND, _FALL_IN_LAST_ROUND = 0.8, 0.7, 0.95  # of the rate, evenly, until the stage's end
+_CUTTING_SHARE = 0.5  # of what is left, for one embedding and its cuts: the rest is to learn them
 _LEAST_BATCH = 16
 _LEAST_VIEW = 24  # pixels a side, in the warm-up
 _PATCHED_IMAGES = 1000  # whose patches the first layer begins with
@@ -183,7 +185,8 @@ class FastLearner:
             contrast = contrastive_loss(projected, self.settings.temperature, n_views)
             return Step(contrast, {"contrast": contrast})
 
-        self._train("warm-up", step, budget, self.training.settings.training.learning_rate, fall=0.8, n_views=n_views)
+        rate = self.training.settings.training.learning_rate
+        self._train("warm-up", step, budget, rate, fall=_FALL_IN_WARM_UP, n_views=n_views)
 
     def cut(self, parts_before: NDArray[np.int64] | None) -> Cut:
         """Each image's nearest neighbours, and the parts that the graph of them falls into.
@@ -192,7 +195,8 @@ class FastLearner:
             parts_before: (N,), of the cut before, whose numbers are kept; None for the first.
         """
         training, settings = self.training, self.settings
-        cutting = StageBudget(training.budget, end=(1 + training.budget.spent) / 2)  # the other half: to learn the cut
+        spent = training.budget.spent
+        cutting = StageBudget(training.budget, end=spent + _CUTTING_SHARE * (1 - spent))
         training.report_progress("neighbour graph")
         refresh_statistics(training.network, training.images, training.settings, training.note_action)
         embedding = infer(
@@ -293,7 +297,7 @@ class FastLearner:
             )
 
         rate = self.training.settings.training.learning_rate * settings.refining_share
-        self._train("clustering", step, budget, rate, fall=0.95 if is_last else 0.7)
+        self._train("clustering", step, budget, rate, fall=_FALL_IN_LAST_ROUND if is_last else _FALL_IN_ROUND)
 
     def _partners(self, batch: Indices, neighbours: NDArray[np.int64], parts: NDArray[np.int64]) -> Indices:
         """For each image of the batch the image whose view it has to find: itself, or a near one of the same part."""
