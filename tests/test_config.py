@@ -93,23 +93,6 @@ def test_fast_recipe_always_has_a_length(n_images):
     assert default_epochs("fast", n_images, batch_size=2) >= 1
 
 
-@pytest.mark.parametrize("minutes", [None, 14.9, 15, 600])
-@pytest.mark.parametrize("augment", ["photo", "glyph", "none"])
-@pytest.mark.parametrize("recipe", ["fast", "paper"])
-def test_only_fast_with_photos_and_much_time_gets_a_wider_backbone(recipe, augment, minutes):
-    images = ImageSettings(size=(32, 32), channels=3, grey=False, augment=augment)
-    settings = made(images=images, recipe=recipe, minutes=minutes)
-    wide = recipe == "fast" and augment == "photo" and minutes in (15, 600)
-    assert settings.network.width == (64 if wide else 32)
-
-
-@pytest.mark.parametrize(("size", "enough"), [((16, 16), 15), ((32, 64), 30), ((64, 64), 60), ((96, 96), 135)])
-def test_the_wider_backbone_asks_for_time_in_proportion_to_the_pixels(size, enough):
-    images = ImageSettings(size=size, channels=3, grey=False, augment="photo")
-    assert made(images=images, recipe="fast", minutes=enough).network.width == 64
-    assert made(images=images, recipe="fast", minutes=0.9 * enough).network.width == 32
-
-
 @pytest.mark.parametrize(
     ("choices", "words"),
     [

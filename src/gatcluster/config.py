@@ -48,14 +48,11 @@ class ImageSettings(_Strict):
         return 1 if self.ink or (self.grey and self.channels == 3) else self.channels
 
 
-_LEAN_WIDTH: Final = 32  # channels of the lean backbone's first layer
-
-
 class NetworkSettings(_Strict):
     """The network's shape. ``preset=None`` is the lean backbone."""
 
     preset: str | None = None
-    width: int = Field(default=_LEAN_WIDTH, ge=4, le=1024)
+    width: int = Field(default=32, ge=4, le=1024)  # channels of the lean backbone's first layer
     alpha: Positive = 0.05  # α of the Gaussian kernel
 
     @model_validator(mode="after")
@@ -183,12 +180,6 @@ RECIPE_LEARNING_RATE: Final[dict[Recipe, float]] = {"paper": 1e-3, "fast": 0.02}
 # Which photos are near each other takes longer to learn than the parts do.
 FAST_WARM_UP_SHARE: Final[dict[Augment, float]] = {"photo": 0.75, "glyph": 0.55, "none": 0.55}
 
-# `fast` gives photos of 32x32 pixels with this much time a lean backbone twice as wide, which sees a quarter of the
-# images in the same time; larger photos need more time, in proportion to their pixels. In half of this time it gains
-# nothing yet; glyphs have long been learned by then.
-_LONG_MINUTES: Final = 15
-_LONG_MINUTES_PIXELS: Final = 32 * 32
-
 # Without epochs or minutes the paper's recipe runs for as many outer iterations as the authors' released settings do.
 _PAPER_OUTER_ITERATIONS: Final = 6000
 # ... and `fast` sees about so many images, but each of them at least and at most so often.
@@ -207,22 +198,6 @@ def default_epochs(recipe: Recipe, n_images: int, batch_size: int) -> int:
         return -(-_PAPER_OUTER_ITERATIONS // per_epoch)
     least, most = _FAST_EPOCHS
     return min(most, max(least, _FAST_IMAGES // n_images))
-
-
-def lean_width(recipe: Recipe, images: ImageSettings, minutes: float | None) -> int:
-    """Channels of the lean backbone's first layer.
-
-    >>> small = ImageSettings(size=(32, 32), channels=3, grey=False, augment="photo")
-    >>> lean_width("fast", small, minutes=10), lean_width("fast", small, minutes=20)
-    (32, 64)
-    >>> large = ImageSettings(size=(64, 64), channels=3, grey=False, augment="photo")
-    >>> lean_width("fast", large, minutes=20), lean_width("fast", large, minutes=60)
-    (32, 64)
-    """
-    height, width = images.size
-    long = _LONG_MINUTES * max(1.0, height * width / _LONG_MINUTES_PIXELS)
-    is_long = minutes is not None and minutes >= long
-    return 2 * _LEAN_WIDTH if recipe == "fast" and images.augment == "photo" and is_long else _LEAN_WIDTH
 
 
 def find_preset(name: str | None) -> Preset | None:
@@ -324,7 +299,7 @@ def make_settings(
             "precision": precision,
             "watch": watch,
             "images": images.model_dump(),
-            "network": {"preset": preset, "width": lean_width(recipe, images, minutes)},
+            "network": {"preset": preset},
             "loss_weights": (loss_weights or RECIPE_LOSS_WEIGHTS[recipe]).model_dump(),
             "training": training,
             "fast": {"warm_up_share": FAST_WARM_UP_SHARE[images.augment]} if recipe == "fast" else None,

@@ -29,6 +29,7 @@ from gatcluster.data.workers import workers_within
 from gatcluster.devices import check_device, chosen_precision
 from gatcluster.errors import InputError
 from gatcluster.learning.memory import parsed_memory, within_memory
+from gatcluster.learning.pace import with_affordable_width
 from gatcluster.model.backbones import check_size
 
 ImageSize = int | tuple[int, int] | None
@@ -116,7 +117,9 @@ def prepare(
         passes=passes,
         watch=watch,
     )
-    if n_bytes is not None:
+    if n_bytes is None:
+        settings = with_affordable_width(images, settings)
+    else:  # a wider backbone takes more of it, and already when it is tried
         settings = within_memory(images, settings, n_bytes, sub_batch is not None, tell)
     return images, settings
 

@@ -12,6 +12,7 @@ from typing import Final
 from torch import nn
 
 from gatcluster.errors import InputError
+from gatcluster.model.convolution import PaddedConvolution
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,12 @@ class Backbone(nn.Sequential):
 
 
 def _conv_bn_relu(in_channels: int, out_channels: int, kernel: int, padding: int, stride: int = 1) -> list[nn.Module]:
-    return [
-        # The batch normalisation that follows has a shift of its own.
-        nn.Conv2d(in_channels, out_channels, kernel, stride=stride, padding=padding, bias=False),
-        nn.BatchNorm2d(out_channels),
-        nn.ReLU(inplace=True),
-    ]
+    # Without a bias: the batch normalisation that follows has a shift of its own.
+    if (kernel, padding, stride) == (3, 1, 1):
+        convolution: nn.Conv2d = PaddedConvolution(in_channels, out_channels)
+    else:
+        convolution = nn.Conv2d(in_channels, out_channels, kernel, stride=stride, padding=padding, bias=False)
+    return [convolution, nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True)]
 
 
 def paper_backbone(preset: str, in_channels: int, n_clusters: int, size: tuple[int, int]) -> Backbone:
