@@ -18,7 +18,7 @@ from gatcluster.learning.fast import FastLearner
 from gatcluster.learning.training import Training
 
 _WIDER = (64, 128)  # channels of the first layer, rising; the lean backbone has 32
-_ENOUGH_STEPS = 1000  # of the warm-up: with fewer, a narrower backbone learns as much
+_ENOUGH_STEPS = 2000  # of the warm-up: with far fewer, a narrower backbone learns as much or more
 # A step is timed with growing parts of its images, so that a machine that is far too slow is found out soon.
 _PARTS = (16, 4, 1)
 
@@ -27,7 +27,7 @@ def with_affordable_width(images: ImageSet, settings: Settings) -> Settings:
     """The settings with the widest backbone that makes enough steps in its time.
 
     Only `fast` is asked for photos, and only where minutes are given: glyphs have long been learned by then, and so
-    many epochs are to be the same on every machine. To find out takes about a hundredth of the time.
+    many epochs are to be the same on every machine. To find out takes less than a hundredth of the time.
 
     Args:
         images: of the run.
