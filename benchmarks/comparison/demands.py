@@ -45,7 +45,7 @@ def _accuracy(name: str, groups: Groups, longer: Groups) -> list[Verdict]:
     if fast is None or scores is None:
         return [Verdict(must, "not measured", None), Verdict(aim, "not measured", None)]
     n = len(fast.done)
-    seeds = f"{n} seeds" if n != 1 else "1 seed"
+    seeds = _seeds(fast)
     if n < chosen.n_seeds:
         seeds += f" of {chosen.n_seeds}"
     if fast.lines[0]["minutes"] < chosen.minutes:
@@ -56,11 +56,16 @@ def _accuracy(name: str, groups: Groups, longer: Groups) -> list[Verdict]:
     best, best_found = scores.mean, found
     patient = longer["fast"].spread("accuracy") if "fast" in longer else None
     if patient is not None and patient.mean > best:
-        best, best_found = patient.mean, f"{patient} ({len(longer['fast'].done)} seeds, {_minutes(longer['fast'])})"
+        best, best_found = patient.mean, f"{patient} ({_seeds(longer['fast'])}, {_minutes(longer['fast'])})"
     return [
         Verdict(must, found, must_met),
         Verdict(aim, f"{best_found}, {best - chosen.aim:+.3f}", _reaches(best, chosen.aim) if enough else None),
     ]
+
+
+def _seeds(group: Group) -> str:
+    n = len(group.done)
+    return f"{n} seeds" if n != 1 else "1 seed"
 
 
 def _minutes(group: Group) -> str:
